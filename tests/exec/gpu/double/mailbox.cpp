@@ -1,16 +1,19 @@
 #include "tests/exec/gpu/double/mailbox.hpp"
 
-#include <cstdlib>
+#include <unistd.h>
+
 #include <fstream>
 #include <iterator>
-#include <stdexcept>
 
 namespace rehearsal::exec::gpu_double {
 
 std::filesystem::path Mailbox::make_folder() {
-  auto pattern = (std::filesystem::temp_directory_path() / "gpu-double-XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
-  return pattern;
+  static int made = 0;
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("gpu-double-" + std::to_string(::getpid()) + "-" + std::to_string(made++));
+  std::filesystem::remove_all(folder);  // of a process that had this number before
+  std::filesystem::create_directory(folder);
+  return folder;
 }
 
 void Mailbox::put(const std::string& name, const std::string& bytes) const {
