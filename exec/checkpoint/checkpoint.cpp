@@ -232,7 +232,7 @@ CheckpointHeader read_checkpoint_header(const std::string& folder) {
 
 namespace {
 
-/// "; it holds fc.weight.momentum, which is not trained here"; empty where the names are the same.
+/// "; it holds fc.weight.momentum, which this training has not"; empty where the names are the same.
 std::string what_differs(const Entries& entries, const graph::Graph& graph) {
   std::set<std::string> wanted, held;
   for (const auto& tensor : graph.tensors())
