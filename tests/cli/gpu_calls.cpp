@@ -213,7 +213,7 @@ TEST_CASE("a GPU that fails ends in one sentence and status 4") {
       {"cudnnCreate:1:1006", {"cuDNN could not be started"}},
       {"cublasLtCreate:1:1", {"cuBLASLt could not be started"}},
       // A GPU that is lost while it trains: every later call says the same.
-      {"cublasLtMatmul:4:719", {"a product by cuBLASLt failed", "CUBLAS_STATUS_EXECUTION_FAILED"}},
+      {"cublasLtMatmul:4:719", {"a product of", "by cuBLASLt failed", "CUBLAS_STATUS_EXECUTION_FAILED"}},
       {"cudaStreamSynchronize:9:719", {"unspecified launch failure", "cudaErrorLaunchFailure"}},
       {"cudaMemcpyAsync:12:214", {"uncorrectable ECC error", "cudaErrorECCUncorrectable"}}};
   for (const auto& c : cases) {
@@ -252,11 +252,13 @@ TEST_CASE("gpu-check writes one file: what agrees, and what failed with its reas
   CHECK(report.at("predictions").at("median_error").is_number());
   CHECK(report.at("speed").at(0).at("ours").at("step_seconds") > 0);
   CHECK(report.at("kernels").at("f32").at("differ_from_description").is_array());  // the double's engines are its own
+  CHECK_THAT(report.at("one_by_one").at("failed").get<std::string>(), contains("test_gpu was not built"));  // nor could it run on doubles
+  CHECK_THAT(report.at("calibration").at("failed").get<std::string>(), contains("a double of a GPU") && contains("catalogue"));
   CHECK_THAT(report.at("machine").at("gpus").at(0).get<std::string>(), contains("GPU 0"));
 
   CHECK(check("REHEARSAL_DOUBLE_FAILURE=cublasLtMatmul:4:719").status == 1);
   const auto lost = nlohmann::json::parse(text_of(folder / "report.json"));
-  CHECK_THAT(lost.at("losses").at(0).at("failed").get<std::string>(), contains("a product by cuBLASLt failed"));
+  CHECK_THAT(lost.at("losses").at(0).at("failed").get<std::string>(), contains("a product of") && contains("by cuBLASLt failed"));
 }
 
 TEST_CASE("a library that is not there is named") {

@@ -131,6 +131,7 @@ class Convolution final : public Kernel {
   }
 
   [[nodiscard]] std::string engine() const override { return plan_.engine(); }
+  [[nodiscard]] bool is_shareable() const override { return true; }
 
   void run(std::span<const TensorView> in, std::span<const TensorView> out, const RunContext& context) override {
     const bool aligned = reinterpret_cast<std::uintptr_t>(out[0].data) % kAligned == 0;
@@ -192,11 +193,13 @@ std::unique_ptr<Kernel> make_grad_weight(const KernelRequest& r, std::string& re
 }
 
 template <bool kTf32>
+constexpr std::string_view kConvolutionsName = kTf32 ? "cudnn:convolution-tf32" : "cudnn:convolution";
+template <bool kTf32>
 constexpr KernelRow kConvolutionsRows[] = {
-    {"Conv", "cudnn:convolution", make_forward<kTf32>},
-    {"ConvTranspose", "cudnn:convolution", make_grad_input<kTf32>},
-    {"ConvGradInput", "cudnn:convolution", make_grad_input<kTf32>},
-    {"ConvGradWeight", "cudnn:convolution", make_grad_weight<kTf32>},
+    {"Conv", kConvolutionsName<kTf32>, make_forward<kTf32>},
+    {"ConvTranspose", kConvolutionsName<kTf32>, make_grad_input<kTf32>},
+    {"ConvGradInput", kConvolutionsName<kTf32>, make_grad_input<kTf32>},
+    {"ConvGradWeight", kConvolutionsName<kTf32>, make_grad_weight<kTf32>},
 };
 
 }  // namespace

@@ -86,6 +86,7 @@ graph::MatrixProduct joined(graph::MatrixProduct p) {
 }
 
 constexpr std::int64_t kMostWorkspace = std::int64_t{32} << 20;  // what NVIDIA advises for Hopper
+constexpr std::int64_t kAlignedWorkspace = 256;                  // else cublasLtMatmul refuses it
 
 class ProductsProduct final : public Kernel {
  public:
@@ -109,9 +110,12 @@ class ProductsProduct final : public Kernel {
     workspace_ = std::clamp<std::int64_t>(8 * p.m * p.n * batches_.count, 1 << 16, kMostWorkspace);
   }
 
-  [[nodiscard]] std::int64_t workspace_bytes() const override { return workspace_; }
+  [[nodiscard]] std::int64_t workspace_bytes() const override { return workspace_ + kAlignedWorkspace; }
+  [[nodiscard]] bool is_shareable() const override { return true; }  // one thread asks for all kernels of a device
 
   void run(std::span<const TensorView> in, std::span<const TensorView> out, const RunContext& context) override {
+    auto* workspace = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(context.workspace) + kAlignedWorkspace - 1) /
+                                              kAlignedWorkspace * kAlignedWorkspace);
     const auto size = static_cast<std::int64_t>(size_of(type_));
     if (has_bias_) operation_.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, in[2].data);
     const double wide_alpha = alpha_, wide_beta = 0;
@@ -121,17 +125,17 @@ class ProductsProduct final : public Kernel {
       const auto* a = in[0].as<const std::byte>() + at[1] * size;
       const auto* b = in[1].as<const std::byte>() + at[2] * size;
       auto* c = out[0].as<std::byte>() + at[0] * size;
-      const auto& algorithm = algorithm_for({a, b, c, context.workspace});
-      check(cublasLtMatmul(gpu_.blas(), operation_.handle, wide ? static_cast<const void*>(&wide_alpha) : &alpha, b, b_.handle, a,
-                           a_.handle, wide ? static_cast<const void*>(&wide_beta) : &beta, c, c_.handle, c, c_.handle, &algorithm,
-                           context.workspace, static_cast<std::size_t>(workspace_), gpu_.cuda_stream()),
-            "a product");
+      const auto& algorithm = algorithm_for({a, b, c});
+      const auto status = cublasLtMatmul(gpu_.blas(), operation_.handle, wide ? static_cast<const void*>(&wide_alpha) : &alpha, b,
+                                         b_.handle, a, a_.handle, wide ? static_cast<const void*>(&wide_beta) : &beta, c, c_.handle, c,
+                                         c_.handle, &algorithm, workspace, static_cast<std::size_t>(workspace_), gpu_.cuda_stream());
+      if (status != CUBLAS_STATUS_SUCCESS) check(status, ("a product of " + size_text()).c_str());
     }
   }
 
  private:
   /// By the alignment of what it reads and writes: parts of a bucket begin anywhere.
-  const cublasLtMatmulAlgo_t& algorithm_for(const std::array<const void*, 4>& pointers) {
+  const cublasLtMatmulAlgo_t& algorithm_for(const std::array<const void*, 3>& pointers) {
     constexpr std::uintptr_t kBest = 256;
     std::array<std::uint32_t, 3> alignments{};
     for (std::size_t i = 0; i < alignments.size(); ++i) {
@@ -160,10 +164,13 @@ class ProductsProduct final : public Kernel {
                                                        preference, 1, &result, &found);
     (void)cublasLtMatmulPreferenceDestroy(preference);
     check(status, "choosing a kernel");
-    if (found == 0)
-      throw EnvironmentFailure("GPU: cuBLASLt has no kernel for a product of " + std::to_string(p_.m) + " x " + std::to_string(p_.k) +
-                               " by " + std::to_string(p_.k) + " x " + std::to_string(p_.n) + " in " + std::string(name(type_)));
+    if (found == 0) throw EnvironmentFailure("GPU: cuBLASLt has no kernel for a product of " + size_text());
     return result.algo;
+  }
+
+  [[nodiscard]] std::string size_text() const {
+    return std::to_string(p_.m) + " x " + std::to_string(p_.k) + " by " + std::to_string(p_.k) + " x " + std::to_string(p_.n) + " in " +
+           std::string(name(type_));
   }
 
   NvidiaGpu& gpu_;

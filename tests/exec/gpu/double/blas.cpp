@@ -200,7 +200,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
   Algorithm algorithm{};
   std::memcpy(&algorithm, algo, sizeof algorithm);
   const bool chosen = algorithm.magic == kMagic && workspace_bytes >= algorithm.workspace && is_aligned(a, algorithm.a) &&
-                      is_aligned(b, algorithm.b) && is_aligned(d, algorithm.d);
+                      is_aligned(b, algorithm.b) && is_aligned(d, algorithm.d) && is_aligned(workspace, 256);
   if (!chosen || !fits(call)) return CUBLAS_STATUS_INVALID_VALUE;
   std::vector<Touch> touches{
       {a, call.a.bytes(), false}, {b, call.b.bytes(), false}, {d, call.c.bytes(), true}, {workspace, workspace_bytes, true}};
