@@ -11,5 +11,7 @@ namespace rehearsal::exec::cuda {
 [[nodiscard]] std::span<const KernelRow> product_kernels(bool tf32);
 /// Convolutions, their gradients and transposed ones; `tf32` as above.
 [[nodiscard]] std::span<const KernelRow> convolution_kernels(bool tf32);
+/// Attention and its gradient in 16 bits; none where the backend was built without the headers of cuDNN's frontend.
+[[nodiscard]] std::span<const KernelRow> dnn_attention_kernels();
 
 }  // namespace rehearsal::exec::cuda

@@ -36,7 +36,7 @@ struct Lines {
     const auto split = graph::split_at(shape, axis);
     outer = split.outer, size = split.size, inner = split.inner;
   }
-  [[nodiscard]] std::int64_t count() const { return outer * inner; }
+  [[nodiscard]] REHEARSAL_BODY std::int64_t count() const { return outer * inner; }
   REHEARSAL_BODY Line line(std::int64_t number) const {
     if (inner == 1) return {number, number * size, 1, size};
     const Division at = divide(number, inner);

@@ -11,7 +11,9 @@ namespace rehearsal::exec {
 [[nodiscard]] Array positive(graph::Shape shape, double seed);
 [[nodiscard]] Array scalar(double value, DType type);
 
-enum class Accuracy : std::uint8_t { Exact, OfType };
+/// OfWeights: in 16 bits to what the type resolves of 1, where weights that add up to 1 are rounded before operands up to 1 are added up by
+/// them, as libraries do in attention.
+enum class Accuracy : std::uint8_t { Exact, OfType, OfWeights };
 
 /// Runs the node twice in each of f64, f32, f16 and bf16: the results must have the same bits, and be those of the reference kernel in f64
 /// on the same rounded operands, to what the type resolves of the largest element.

@@ -36,8 +36,9 @@ struct Made {
 };
 
 /// The first of `tested` that takes the request, otherwise a reference kernel.
-Made make(const KernelRequest& request, const UnderTest& tested) {
+Made make(KernelRequest request, const UnderTest& tested) {
   std::string reason = "no row";
+  request.device = &tested.device;
   const auto first = [&](std::span<const KernelRow> rows) -> std::unique_ptr<Kernel> {
     for (const KernelRow& row : rows) {
       if (row.op != request.schema.name) continue;
@@ -47,6 +48,7 @@ Made make(const KernelRequest& request, const UnderTest& tested) {
   };
   if (auto kernel = first(tested.kernels)) return {std::move(kernel), tested.device};
   static const auto kHost = make_host();
+  request.device = kHost.get();
   if (auto kernel = first(reference_kernels())) return {std::move(kernel), *kHost};
   throw InternalError("no kernel for " + std::string(request.schema.name) + ": " + reason);
 }
