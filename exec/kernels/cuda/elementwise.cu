@@ -6,6 +6,7 @@
 
 #include "exec/kernels/cuda/families.hpp"
 #include "exec/kernels/cuda/kernel.hpp"
+#include "exec/kernels/cuda/shares.hpp"
 #include "graph/ops/bit_functions.hpp"
 #include "graph/ops/scalar_functions.hpp"
 
@@ -30,12 +31,23 @@ Walk<N + 1> walk_of_operands(const Call& call) {
   return walk_of(views);
 }
 
-/// True when operand and result lie alike: element i of one belongs to element i of the other.
+/// The walk in steps of `size` elements, of which places are those of the first; false where rows are no whole steps. `dense` says of every
+/// view whether a step is neighbouring elements, or one element for all of them.
 template <std::size_t N>
-bool is_flat(const Walk<N>& walk) {
-  for (std::size_t v = 0; v < N; ++v)
-    if (walk.rank > 1 || walk.offsets[v] != 0 || (walk.rank == 1 && walk.strides[v][0] != 1)) return false;
-  return true;
+bool take_steps(Walk<N>& walk, std::int64_t size, bool (&dense)[N]) {
+  if (walk.rank == 0) return false;
+  const int last = walk.rank - 1;
+  if (walk.sizes[last].size % size != 0) return false;
+  for (std::size_t v = 0; v < N; ++v) {
+    dense[v] = walk.strides[v][last] == 1;
+    if (!dense[v] && walk.strides[v][last] != 0) return false;
+    bool whole = walk.offsets[v] % size == 0;
+    for (int d = 0; d < last; ++d) whole = whole && walk.strides[v][d] % size == 0;
+    if (dense[v] && !whole) return false;
+  }
+  walk.sizes[last] = Divider(walk.sizes[last].size / size);
+  for (std::size_t v = 0; v < N; ++v) walk.strides[v][last] *= size;
+  return dense[0];
 }
 
 /// What one element becomes: T is the type of operands, Result that of results.
@@ -45,16 +57,35 @@ REHEARSAL_BODY Result value_of(const F& function, const T* const* x, const std::
   if constexpr (!F::predicate) return static_cast<Result>(function.template value<Real<T>>(real(x[I][at[I]])...));
 }
 
+/// So many elements at a time as 16 bytes hold.
 template <class F, class T, class Result>
-struct Flat {
+struct InSteps {
   static constexpr std::size_t kOperands = static_cast<std::size_t>(F::arity);
+  static constexpr int kSize = Pack<T>::kSize;
   F function;
   const T* x[kOperands];
   Result* y;
+  Walk<kOperands + 1> walk;
+  bool dense[kOperands + 1];
   REHEARSAL_BODY void operator()(std::int64_t i) const {
-    std::int64_t at[kOperands];
-    for (auto& a : at) a = i;
-    y[i] = value_of<F, T, Result>(function, x, at, std::make_index_sequence<kOperands>{});
+    const auto place = walk.place(i);
+    Few<T, kSize> values[kOperands];
+    const T* rows[kOperands];
+    for (std::size_t o = 0; o < kOperands; ++o) {
+      const T* from = x[o] + place.at[o + 1];
+      if (dense[o + 1])
+        values[o] = load_few<kSize>(from);
+      else
+        for (auto& value : values[o].at) value = *from;
+      rows[o] = values[o].at;
+    }
+    Few<Result, kSize> results;
+    for (int k = 0; k < kSize; ++k) {
+      std::int64_t at[kOperands];
+      for (auto& a : at) a = k;
+      results.at[k] = value_of<F, T, Result>(function, rows, at, std::make_index_sequence<kOperands>{});
+    }
+    store_few(y + place.at[0], results);
   }
 };
 
@@ -81,14 +112,23 @@ struct Map {
     const F function{call.attributes()};
     const auto walk = walk_of_operands<kOperands>(call);
     const auto count = graph::element_count(call.out_shape());
-    if (is_flat(walk)) {
-      Flat<F, T, Result> body{function, {}, call.out<Result>()};
-      for (std::size_t i = 0; i < kOperands; ++i) body.x[i] = call.in<T>(i);
-      return for_each(call.context.stream, count, body);
-    }
+    InSteps<F, T, Result> steps{function, {}, call.out<Result>(), walk, {}};
+    if (are_steps(call, steps)) return for_each(call.context.stream, count / steps.kSize, steps);
     Broadcast<F, T, Result> body{function, {}, call.out<Result>(), walk};
     for (std::size_t i = 0; i < kOperands; ++i) body.x[i] = call.in<T>(i);
     for_each(call.context.stream, count, body);
+  }
+
+ private:
+  template <class T, class Result>
+  static bool are_steps(const Call& call, InSteps<F, T, Result>& steps) {
+    if (!take_steps(steps.walk, steps.kSize, steps.dense)) return false;
+    if (reinterpret_cast<std::uintptr_t>(steps.y) % (steps.kSize * sizeof(Result)) != 0) return false;
+    for (std::size_t i = 0; i < steps.kOperands; ++i) {
+      steps.x[i] = call.in<T>(i);
+      if (steps.dense[i + 1] && !are_aligned({steps.x[i]})) return false;
+    }
+    return true;
   }
 };
 
@@ -119,18 +159,42 @@ struct Converted {
   To* y;
   double low, high;  ///< of To
   To lowest, highest;
-  REHEARSAL_BODY void operator()(std::int64_t i) const {
-    const auto value = real(x[i]);
+  static constexpr std::int64_t kEach = 8;
+  REHEARSAL_BODY To converted(From from) const {
+    const auto value = real(from);
     using Value = decltype(value);
     if constexpr (std::is_same_v<To, bool>) {
-      y[i] = value != Value(0);
+      return value != Value(0);
     } else if constexpr (std::is_floating_point_v<std::remove_const_t<Value>> && std::is_integral_v<To>) {
       const auto wide = static_cast<double>(value);
-      y[i] = wide != wide ? To(0) : wide <= low ? lowest : wide >= high ? highest : static_cast<To>(value);
+      return wide != wide ? To(0) : wide <= low ? lowest : wide >= high ? highest : static_cast<To>(value);
     } else {
-      y[i] = static_cast<To>(static_cast<Real<To>>(value));
+      return static_cast<To>(static_cast<Real<To>>(value));
     }
   }
+  /// Group i of kEach elements, the last of which may be short.
+  REHEARSAL_BODY void operator()(std::int64_t group) const {
+    const std::int64_t first = group * kEach, last = first + kEach < count ? first + kEach : count;
+    if (!aligned || last - first < kEach) {
+      for (std::int64_t i = first; i < last; ++i) y[i] = converted(x[i]);
+      return;
+    }
+    Few<From, kRead> values[kEach / kRead];
+    for (int part = 0; part < kEach / kRead; ++part) values[part] = load_few<kRead>(x + first + part * kRead);
+    for (int part = 0; part < kEach / kWritten; ++part) {
+      Few<To, kWritten> results;
+      for (int k = 0; k < kWritten; ++k) {
+        const int at = part * kWritten + k;
+        results.at[k] = converted(values[at / kRead].at[at % kRead]);
+      }
+      store_few(y + first + part * kWritten, results);
+    }
+  }
+  std::int64_t count = 0;
+  bool aligned = false;
+  /// Read and written at once.
+  static constexpr int kRead = sizeof(From) >= 2 ? static_cast<int>(kPackBytes / sizeof(From)) : static_cast<int>(kEach);
+  static constexpr int kWritten = sizeof(To) >= 2 ? static_cast<int>(kPackBytes / sizeof(To)) : static_cast<int>(kEach);
 };
 
 template <class From>
@@ -144,7 +208,9 @@ struct CastFrom {
       body.low = static_cast<double>(Limits::min()), body.high = static_cast<double>(Limits::max());
       body.lowest = Limits::min(), body.highest = Limits::max();
     }
-    for_each(call.context.stream, graph::element_count(call.out_shape()), body);
+    body.count = graph::element_count(call.out_shape());
+    body.aligned = are_aligned({body.x, body.y});
+    for_each(call.context.stream, (body.count + body.kEach - 1) / body.kEach, body);
   }
 };
 

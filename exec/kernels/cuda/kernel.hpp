@@ -57,6 +57,7 @@ struct Division {
 };
 /// Of numbers that are not negative. GPUs divide 32 bits several times as fast as 64.
 REHEARSAL_BODY Division divide(std::int64_t number, std::int64_t by) {
+  if (by == 1) return {number, 0};
   if (((number | by) >> 31) == 0) {
     const auto n = static_cast<std::uint32_t>(number), d = static_cast<std::uint32_t>(by);
     return {static_cast<std::int64_t>(n / d), static_cast<std::int64_t>(n % d)};

@@ -133,13 +133,15 @@ void for_each(Stream stream, std::int64_t count, const Body& body) {
   check_launch();
 }
 
-/// `columns`: elements of a row, about: rows that are short get small teams.
+inline constexpr std::int64_t kMostThreads = 1024;
+
+/// `columns`: elements of a row, about: rows that are short get small teams, none larger than `most` threads.
 template <class Body>
-void for_each_row(Stream stream, std::int64_t rows, std::int64_t columns, const Body& body) {
-  constexpr std::int64_t kWarp = 32, kMostThreads = 1024, kMostBlocks = 1 << 20, kEach = 4;
+void for_each_row(Stream stream, std::int64_t rows, std::int64_t columns, const Body& body, std::int64_t most = kMostThreads) {
+  constexpr std::int64_t kWarp = 32, kMostBlocks = 1 << 20, kEach = 4;
   if (rows <= 0) return;
   std::int64_t threads = kWarp;
-  while (threads < kMostThreads && threads * kEach < columns) threads *= 2;
+  while (threads < most && threads * kEach < columns) threads *= 2;
   run_rows<<<static_cast<unsigned>(std::min(kMostBlocks, rows)), static_cast<unsigned>(threads), 0, stream_of(stream)>>>(rows, body);
   check_launch();
 }
@@ -188,7 +190,7 @@ void for_each(Stream stream, std::int64_t count, const Body& body) {
 }
 
 template <class Body>
-void for_each_row(Stream stream, std::int64_t rows, std::int64_t, const Body& body) {
+void for_each_row(Stream stream, std::int64_t rows, std::int64_t, const Body& body, std::int64_t = 1) {
   run_on(stream, [rows, body] {
     for (std::int64_t row = 0; row < rows; ++row) body(Team{}, row);
   });

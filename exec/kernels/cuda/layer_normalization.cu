@@ -38,17 +38,27 @@ struct NormalizeRow {
     T* to = y + row * length;
     // Of differences to an element, so that a large mean does not swallow the variance.
     const double shift = Centered && length > 0 ? static_cast<double>(real(from[0])) : 0.0, count = static_cast<double>(length);
+    const Share share{0, length, team.rank(), team.size()};
     double sum = 0, squares = 0;
-    for (std::int64_t i = team.rank(); i < length; i += team.size()) {
-      const double difference = static_cast<double>(real(from[i])) - shift;
-      sum += difference;
-      squares += difference * difference;
-    }
+    const auto add = [&](auto few, std::int64_t i) {
+      const auto values = load_few<few()>(from + i);
+      for (const auto value : values.at) {
+        const double difference = static_cast<double>(real(value)) - shift;
+        sum += difference;
+        squares += difference * difference;
+      }
+    };
+    visit_share(share, add, from);
     const double above = Centered ? team.sum(sum) / count : 0.0, variance = team.sum(squares) / count - above * above;
     const auto inverse = static_cast<Real<T>>(1.0 / std::sqrt((variance < 0 ? 0.0 : variance) + epsilon));
     const auto mean = static_cast<Real<T>>(shift + above);
-    for (std::int64_t i = team.rank(); i < length; i += team.size())
-      to[i] = static_cast<T>((real(from[i]) - mean) * inverse * at_or(scale, i, 1) + at_or(bias, i, 0));
+    const auto write = [&](auto few, std::int64_t i) {
+      auto values = load_few<few()>(from + i);
+      for (int k = 0; k < few(); ++k)
+        values.at[k] = static_cast<T>((real(values.at[k]) - mean) * inverse * at_or(scale, i + k, 1) + at_or(bias, i + k, 0));
+      store_few(to + i, values);
+    };
+    visit_share(share, write, from, to);
     if (team.rank() != 0) return;
     if (means != nullptr) means[row] = static_cast<T>(mean);
     if (inverses != nullptr) inverses[row] = static_cast<T>(inverse);
@@ -102,18 +112,29 @@ struct GradInputRow {
     const T *x = rows.x + row * length, *dy = rows.dy + row * length;
     T* to = dx + row * length;
     const Real<T> mean = rows.mean(row), inverse = real(rows.inverses[row]);
+    const Share share{0, length, team.rank(), team.size()};
     double all = 0, along = 0;
-    for (std::int64_t i = team.rank(); i < length; i += team.size()) {
-      const auto g = static_cast<double>(real(dy[i]) * at_or(scale, i, 1));
-      all += g;
-      along += g * static_cast<double>((real(x[i]) - mean) * inverse);
-    }
+    const auto add = [&](auto few, std::int64_t i) {
+      const auto values = load_few<few()>(x + i), gradients = load_few<few()>(dy + i);
+      for (int k = 0; k < few(); ++k) {
+        const auto g = static_cast<double>(real(gradients.at[k]) * at_or(scale, i + k, 1));
+        all += g;
+        along += g * static_cast<double>((real(values.at[k]) - mean) * inverse);
+      }
+    };
+    visit_share(share, add, x, dy);
     const auto constant = static_cast<Real<T>>(Centered ? team.sum(all) / static_cast<double>(length) : 0.0);
     const auto linear = static_cast<Real<T>>(team.sum(along) / static_cast<double>(length));
-    for (std::int64_t i = team.rank(); i < length; i += team.size()) {
-      const Real<T> g = real(dy[i]) * at_or(scale, i, 1), normalized = (real(x[i]) - mean) * inverse;
-      to[i] = static_cast<T>(inverse * (g - constant - normalized * linear));
-    }
+    const auto write = [&](auto few, std::int64_t i) {
+      const auto values = load_few<few()>(x + i), gradients = load_few<few()>(dy + i);
+      Few<T, few()> results;
+      for (int k = 0; k < few(); ++k) {
+        const Real<T> g = real(gradients.at[k]) * at_or(scale, i + k, 1), normalized = (real(values.at[k]) - mean) * inverse;
+        results.at[k] = static_cast<T>(inverse * (g - constant - normalized * linear));
+      }
+      store_few(to + i, results);
+    };
+    visit_share(share, write, x, dy, to);
   }
 };
 
@@ -143,6 +164,21 @@ struct ColumnTerm {
       const Real<T> dy = real(rows.dy[run.at + i]), x = real(rows.x[run.at + i]);
       totals[0] += static_cast<double>(dy) * static_cast<double>((x - rows.mean(row)) * real(rows.inverses[row]));
       if constexpr (Centered) totals[1] += static_cast<double>(dy);
+    }
+  }
+  [[nodiscard]] bool is_aligned(int columns) const {
+    return sizeof(T) <= 4 && begins_whole(rows.x, columns) && begins_whole(rows.dy, columns);
+  }
+  template <int kColumns>
+  REHEARSAL_BODY void add_columns(Value (*totals)[kValues], const Run& run) const {
+    const std::int64_t row_step = run.step / rows.length;
+    for (std::int64_t i = run.begin, row = run.begin / rows.length; i < run.end; i += run.step, row += row_step) {
+      const auto dy = load_few<kColumns>(rows.dy + run.at + i), x = load_few<kColumns>(rows.x + run.at + i);
+      const Real<T> mean = rows.mean(row), inverse = real(rows.inverses[row]);
+      for (int c = 0; c < kColumns; ++c) {
+        totals[c][0] += static_cast<double>(real(dy.at[c])) * static_cast<double>((real(x.at[c]) - mean) * inverse);
+        if constexpr (Centered) totals[c][1] += static_cast<double>(real(dy.at[c]));
+      }
     }
   }
 };

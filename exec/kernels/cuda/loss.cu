@@ -144,8 +144,8 @@ struct PlainTerm {
   static constexpr int kValues = 1;
   static REHEARSAL_BODY Value start() { return 0; }
   const double* x;
-  REHEARSAL_BODY void add(Value* totals, const Run& run) const {
-    for (std::int64_t i = run.begin; i < run.end; i += run.step) totals[0] += x[run.at + i];
+  REHEARSAL_BODY void add(Value* totals, const Share& share) const {
+    for (std::int64_t i = share.first + share.lane; i < share.last; i += share.lanes) totals[0] += x[i];
   }
 };
 struct ScalarStore {
@@ -226,9 +226,9 @@ struct WeightTerm {
     return static_cast<double>(type == DType::F16 ? real(static_cast<const Half*>(weights)[c])
                                                   : real(static_cast<const BFloat16*>(weights)[c]));
   }
-  REHEARSAL_BODY void add(Value* totals, const Run& run) const {
-    for (std::int64_t i = run.begin; i < run.end; i += run.step) {
-      const std::int64_t label = labels[run.at + i];
+  REHEARSAL_BODY void add(Value* totals, const Share& share) const {
+    for (std::int64_t i = share.first + share.lane; i < share.last; i += share.lanes) {
+      const std::int64_t label = labels[i];
       if (label == ignored) continue;
       totals[0] += weights == nullptr || label < 0 || label >= classes ? 1.0 : weight(label);
     }
@@ -310,8 +310,8 @@ struct ElementTerm {
   static REHEARSAL_BODY Value start() { return 0; }
   const T *x, *t;
   Real<T> delta;
-  REHEARSAL_BODY void add(Value* totals, const Run& run) const {
-    for (std::int64_t i = run.at + run.begin; i < run.at + run.end; i += run.step)
+  REHEARSAL_BODY void add(Value* totals, const Share& share) const {
+    for (std::int64_t i = share.first + share.lane; i < share.last; i += share.lanes)
       totals[0] += static_cast<double>(Loss::loss(real(x[i]), real(t[i]), delta));
   }
 };

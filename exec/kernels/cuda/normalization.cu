@@ -4,46 +4,12 @@
 #include <cmath>
 
 #include "exec/kernels/cuda/families.hpp"
+#include "exec/kernels/cuda/image_rows.hpp"
 #include "exec/kernels/cuda/kernel.hpp"
 #include "exec/kernels/cuda/reduce.hpp"
 
 namespace rehearsal::exec::cuda {
 namespace {
-
-/// An image [batch, channels, spatial...] as rows of one channel of one sample, and the statistic that each row belongs to:
-/// sums [2, c] are of a channel over the batch, sums [2, n, groups] of a sample's group of channels.
-struct Layout {
-  std::int64_t batch, channels, length = 1, groups;
-  bool per_sample;
-
-  Layout(const graph::Shape& image, const graph::Shape& sums)
-      : batch(image[0]), channels(image[1]), groups(sums.back()), per_sample(sums.size() == 3) {
-    for (std::size_t d = 2; d < image.size(); ++d) length *= image[d];
-  }
-  /// Statistics of single channels over the batch.
-  static Layout of_channels(const graph::Shape& image) { return {image, {image[1]}}; }
-
-  [[nodiscard]] std::int64_t rows() const { return batch * channels; }
-  REHEARSAL_BODY std::int64_t statistics() const { return per_sample ? batch * groups : groups; }
-  REHEARSAL_BODY std::int64_t statistic_of(std::int64_t row) const {
-    const Division at = divide(row, channels);
-    const std::int64_t group = at.remainder / (channels / groups);
-    return per_sample ? at.quotient * groups + group : group;
-  }
-  /// Rows that differ in what they need: all, or the channels of one sample.
-  [[nodiscard]] std::int64_t kinds() const { return per_sample ? rows() : channels; }
-
-  /// Each statistic as a sum over its rows.
-  [[nodiscard]] Segments segments() const {
-    const std::int64_t sample = channels * length, each = groups == 0 ? 0 : channels / groups;
-    Segments s;
-    s.targets = statistics(), s.count = per_sample ? each : batch * each, s.length = length;
-    s.target_walk = walk_of<1>({graph::StridedView{{per_sample ? batch : 1, groups}, {sample, each * length}}});
-    s.segment_walk = walk_of<1>({graph::StridedView{{per_sample ? 1 : batch, each}, {sample, length}}});
-    s.split();
-    return s;
-  }
-};
 
 /// Mean and biased variance of a statistic, or of a channel of which they are given.
 struct Moments {
@@ -53,12 +19,12 @@ struct Moments {
 /// Where moments come from.
 template <class T>
 struct Statistics {
-  Layout layout;
+  ImageRows layout;
   double count, epsilon;
   const double* sums;          ///< of `layout`'s statistics, or nullptr:
   const T *means, *variances;  ///< of channels; no mean: 0
 
-  Statistics(const Call& call, const Layout& of)
+  Statistics(const Call& call, const ImageRows& of)
       : layout(of),
         count(static_cast<double>(call.attributes().integer("count", 1))),
         epsilon(call.attributes().number("epsilon", 1e-5)),
@@ -66,12 +32,12 @@ struct Statistics {
         means(nullptr),
         variances(nullptr) {}
   static Statistics of_sums(const Call& call, std::size_t operand) {
-    Statistics s(call, Layout(call.in_shape(0), call.in_shape(operand)));
+    Statistics s(call, ImageRows(call.in_shape(0), call.in_shape(operand)));
     s.sums = call.in<double>(operand);
     return s;
   }
   static Statistics of_channels(const Call& call, const T* means, const T* variances) {
-    Statistics s(call, Layout::of_channels(call.in_shape(0)));
+    Statistics s(call, ImageRows::of_channels(call.in_shape(0)));
     s.means = means, s.variances = variances;
     return s;
   }
@@ -99,12 +65,16 @@ struct MomentsTerm {
   static constexpr int kValues = 2;
   static REHEARSAL_BODY Value start() { return 0; }
   const T* x;
-  REHEARSAL_BODY void add(Value* totals, const Run& run) const {
-    for (std::int64_t i = run.at + run.begin; i < run.at + run.end; i += run.step) {
-      const auto value = static_cast<double>(real(x[i]));
-      totals[0] += value;
-      totals[1] += value * value;
-    }
+  REHEARSAL_BODY void add(Value* totals, const Share& share) const {
+    const auto few = [&](auto count, std::int64_t i) {
+      const auto values = load_few<count()>(x + i);
+      for (int k = 0; k < count(); ++k) {
+        const auto value = static_cast<double>(real(values.at[k]));
+        totals[0] += value;
+        totals[1] += value * value;
+      }
+    };
+    visit_share(share, few, x);
   }
 };
 struct SumsStore {
@@ -117,7 +87,7 @@ struct SumsStore {
 };
 
 struct Sums {
-  static Segments segments_of(const graph::NodeView& node) { return Layout(node.input(0).shape, node.output().shape).segments(); }
+  static Segments segments_of(const graph::NodeView& node) { return ImageRows(node.input(0).shape, node.output().shape).segments(); }
   static std::int64_t workspace_bytes(const graph::NodeView& node) { return workspace_of<MomentsTerm<float>>(segments_of(node)); }
   template <class T>
   static void run(const Call& call) {
@@ -125,11 +95,6 @@ struct Sums {
     reduce(call.context.stream, segments, MomentsTerm<T>{call.in<T>(0)}, SumsStore{call.out<double>(), segments.targets},
            call.context.workspace);
   }
-};
-
-/// y = slope * a - linear * (x - mean) + constant for a row, where a is x - mean or a gradient.
-struct RowFactors {
-  double mean, slope, linear, constant;
 };
 
 /// Factors of x -> (x - mean) * slope + bias.
@@ -146,71 +111,7 @@ struct ApplyFactors {
   }
 };
 
-/// Rows of an image that one team takes, some at a time where they are short: threads side by side share a row.
-struct RowTiles {
-  static constexpr std::int64_t kElements = 4096, kLane = 32;
-  std::int64_t rows, length, each, kinds;
-
-  explicit RowTiles(const Layout& layout)
-      : rows(layout.rows()),
-        length(layout.length),
-        each(std::max<std::int64_t>(1, kElements / std::max<std::int64_t>(1, length))),
-        kinds(layout.kinds()) {}
-  [[nodiscard]] std::int64_t count() const { return length == 0 ? 0 : (rows + each - 1) / each; }
-
-  /// body(row, its kind, first element, last element, step) for this thread's part of the tile.
-  template <class Body>
-  REHEARSAL_BODY void visit(const Team& team, std::int64_t tile, const Body& body) const {
-    const std::int64_t width = each == 1 || team.size() < kLane ? team.size() : length < kLane ? 1 : kLane;
-    const std::int64_t lane = team.rank() % width, last = (tile + 1) * each < rows ? (tile + 1) * each : rows;
-    for (std::int64_t row = tile * each + team.rank() / width; row < last; row += team.size() / width)
-      body(divide(row, kinds).remainder, {row * length, lane, length, width});
-  }
-};
-
-template <class T>
-struct ApplyRow {
-  const T* x;
-  T* y;
-  const RowFactors* factors;
-  REHEARSAL_BODY void operator()(std::int64_t kind, const Run& run) const {
-    const RowFactors f = factors[kind];
-    const auto mean = static_cast<Real<T>>(f.mean), slope = static_cast<Real<T>>(f.slope), constant = static_cast<Real<T>>(f.constant);
-    for (std::int64_t i = run.at + run.begin; i < run.at + run.end; i += run.step)
-      y[i] = static_cast<T>((real(x[i]) - mean) * slope + constant);
-  }
-};
-
-template <class T>
-struct GradientRow {
-  const T *x, *dy;
-  T* dx;
-  const RowFactors* factors;
-  REHEARSAL_BODY void operator()(std::int64_t kind, const Run& run) const {
-    const RowFactors f = factors[kind];
-    const auto mean = static_cast<Real<T>>(f.mean), slope = static_cast<Real<T>>(f.slope);
-    const auto linear = static_cast<Real<T>>(f.linear), constant = static_cast<Real<T>>(f.constant);
-    for (std::int64_t i = run.at + run.begin; i < run.at + run.end; i += run.step)
-      dx[i] = static_cast<T>(slope * real(dy[i]) - linear * (real(x[i]) - mean) + constant);
-  }
-};
-
-template <class Row>
-struct TileOfRows {
-  RowTiles tiles;
-  Row row;
-  REHEARSAL_BODY void operator()(const Team& team, std::int64_t tile) const { tiles.visit(team, tile, row); }
-};
-
-/// `prepare` writes the factors of every kind of row; then the rows.
-template <class Prepare, class Row>
-void run_rows_of(const Call& call, const Layout& layout, const Prepare& prepare, const Row& row) {
-  const RowTiles tiles(layout);
-  for_each(call.context.stream, layout.kinds(), prepare);
-  for_each_row(call.context.stream, tiles.count(), tiles.each * tiles.length, TileOfRows<Row>{tiles, row});
-}
-
-std::int64_t bytes_of_factors(const Layout& layout) { return layout.kinds() * static_cast<std::int64_t>(sizeof(RowFactors)); }
+std::int64_t bytes_of_factors(const ImageRows& layout) { return layout.kinds() * static_cast<std::int64_t>(sizeof(RowFactors)); }
 RowFactors* factors_of(const Call& call) { return static_cast<RowFactors*>(call.context.workspace); }
 
 /// X, sums, scale, bias -> Y.
@@ -226,7 +127,7 @@ struct Apply {
 
 /// X, scale, bias, mean, variance -> Y.
 struct Inference {
-  static std::int64_t workspace_bytes(const graph::NodeView& node) { return bytes_of_factors(Layout::of_channels(node.input(0).shape)); }
+  static std::int64_t workspace_bytes(const graph::NodeView& node) { return bytes_of_factors(ImageRows::of_channels(node.input(0).shape)); }
   template <class T>
   static void run(const Call& call) {
     const auto statistics = Statistics<T>::of_channels(call, call.in<T>(3), call.in<T>(4));
@@ -237,7 +138,7 @@ struct Inference {
 
 /// dY, scale, variance -> dX.
 struct InferenceGradInput {
-  static std::int64_t workspace_bytes(const graph::NodeView& node) { return bytes_of_factors(Layout::of_channels(node.input(0).shape)); }
+  static std::int64_t workspace_bytes(const graph::NodeView& node) { return bytes_of_factors(ImageRows::of_channels(node.input(0).shape)); }
   template <class T>
   static void run(const Call& call) {
     const auto statistics = Statistics<T>::of_channels(call, nullptr, call.in<T>(2));
@@ -300,29 +201,33 @@ struct GradientTerm {
   const T *x, *dy;
   const RowWeights* rows;
   std::int64_t length, kinds;
-  REHEARSAL_BODY void add(Value* totals, const Run& run) const {
-    const RowWeights row = rows[divide(divide(run.at, length).quotient, kinds).remainder];
+  REHEARSAL_BODY void add(Value* totals, const Share& share) const {
+    const RowWeights row = rows[divide(divide(share.first, length).quotient, kinds).remainder];
     double sum = 0, along = 0;
-    for (std::int64_t i = run.at + run.begin; i < run.at + run.end; i += run.step) {
-      const auto gradient = static_cast<double>(real(dy[i]));
-      sum += gradient;
-      along += gradient * (static_cast<double>(real(x[i])) - row.mean);
-    }
+    const auto few = [&](auto count, std::int64_t i) {
+      const auto values = load_few<count()>(x + i), gradients = load_few<count()>(dy + i);
+      for (int k = 0; k < count(); ++k) {
+        const auto gradient = static_cast<double>(real(gradients.at[k]));
+        sum += gradient;
+        along += gradient * (static_cast<double>(real(values.at[k])) - row.mean);
+      }
+    };
+    visit_share(share, few, x, dy);
     totals[0] += row.weight * sum;
     totals[1] += row.weight * row.inverse * along;
   }
 };
 
-std::int64_t bytes_of_weights(const Layout& layout) { return layout.kinds() * static_cast<std::int64_t>(sizeof(RowWeights)); }
+std::int64_t bytes_of_weights(const ImageRows& layout) { return layout.kinds() * static_cast<std::int64_t>(sizeof(RowWeights)); }
 
 /// The weights of rows come first in the workspace.
-std::int64_t bytes_of_gradients(const Layout& moments, const Layout& sums) {
+std::int64_t bytes_of_gradients(const ImageRows& moments, const ImageRows& sums) {
   return bytes_of_weights(moments) + workspace_of<GradientTerm<float>>(sums.segments());
 }
 
 /// Gradient sums over the segments of `sums`, by the moments that the statistics of `prepare` have.
 template <class T, class Store>
-void sum_gradients(const Call& call, const Layout& sums, const PrepareWeights<T>& prepare, const T* dy, const Store& store) {
+void sum_gradients(const Call& call, const ImageRows& sums, const PrepareWeights<T>& prepare, const T* dy, const Store& store) {
   const auto& statistics = prepare.statistics;
   for_each(call.context.stream, statistics.layout.kinds(), prepare);
   const GradientTerm<T> term{call.in<T>(0), dy, prepare.rows, statistics.layout.length, statistics.layout.kinds()};
@@ -334,7 +239,7 @@ void sum_gradients(const Call& call, const Layout& sums, const PrepareWeights<T>
 template <bool Scaled>
 struct GradSums {
   static std::int64_t workspace_bytes(const graph::NodeView& node) {
-    const Layout layout(node.input(0).shape, node.input(1).shape);
+    const ImageRows layout(node.input(0).shape, node.input(1).shape);
     return bytes_of_gradients(layout, layout);
   }
   template <class T>
@@ -360,13 +265,13 @@ struct ParameterStore {
 template <class T>
 void write_scale_gradients(const Call& call, const Statistics<T>& statistics, const T* dy) {
   const PrepareWeights<T> prepare{statistics, nullptr, static_cast<RowWeights*>(call.context.workspace)};
-  sum_gradients(call, Layout::of_channels(call.in_shape(0)), prepare, dy, ParameterStore<T>(call));
+  sum_gradients(call, ImageRows::of_channels(call.in_shape(0)), prepare, dy, ParameterStore<T>(call));
 }
 
 /// X, sums, dY -> dscale, dbias of group normalization.
 struct GroupNormGradParameters {
   static std::int64_t workspace_bytes(const graph::NodeView& node) {
-    return bytes_of_gradients({node.input(0).shape, node.input(1).shape}, Layout::of_channels(node.input(0).shape));
+    return bytes_of_gradients({node.input(0).shape, node.input(1).shape}, ImageRows::of_channels(node.input(0).shape));
   }
   template <class T>
   static void run(const Call& call) {
@@ -377,7 +282,7 @@ struct GroupNormGradParameters {
 /// X, mean, variance, dY -> dscale, dbias.
 struct InferenceGradParameters {
   static std::int64_t workspace_bytes(const graph::NodeView& node) {
-    const Layout layout = Layout::of_channels(node.input(0).shape);
+    const ImageRows layout = ImageRows::of_channels(node.input(0).shape);
     return bytes_of_gradients(layout, layout);
   }
   template <class T>

@@ -72,6 +72,14 @@ struct Optimizer {
 
 struct Nothing {};
 
+/// By squaring: a team's first thread waits for it before it can do anything, and pow() takes longer than the update of a short tensor.
+REHEARSAL_BODY double power(double base, std::int64_t exponent) {
+  double result = 1;
+  for (; exponent > 0; exponent /= 2, base *= base)
+    if (exponent % 2 != 0) result *= base;
+  return result;
+}
+
 template <class R>
 struct Sgd {
   static constexpr int kStates = 1;
@@ -110,8 +118,7 @@ struct Moments {
         eps(number<R>(call, "eps", 1e-8)),
         step(call.in<std::int64_t>(2)) {}
   REHEARSAL_BODY Corrections corrections() const {
-    const auto t = static_cast<double>(*step);
-    return {static_cast<R>(1 / (1 - std::pow(beta1, t))), static_cast<R>(1 / (1 - std::pow(beta2, t)))};
+    return {static_cast<R>(1 / (1 - power(beta1, *step))), static_cast<R>(1 / (1 - power(beta2, *step)))};
   }
   REHEARSAL_BODY void advance(R g, R* state) const {
     state[0] = keep1 * state[0] + take1 * g;

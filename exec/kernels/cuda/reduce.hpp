@@ -8,12 +8,16 @@
 //   using Op                             SumOf, LargerOf..., and start(), the value of nothing
 //   static constexpr int kValues         how many sums there are
 //   add(Value* totals, Run)              adds a run of elements
+//   add(Value* totals, Share)            the same of neighbouring elements that threads share; of terms that segments are added up by
+//   add_columns<n>(totals[n], Run)       of n neighbouring columns at once; optional, of terms that columns are added up by, with
+//   is_aligned(n)                        whether so many elements can be read at once where columns begin
 // and a store where it goes: store(target, totals), called once for each.
 
 #include <algorithm>
 #include <cstdint>
 
 #include "exec/kernels/cuda/kernel.hpp"
+#include "exec/kernels/cuda/shares.hpp"
 
 namespace rehearsal::exec::cuda {
 
@@ -21,6 +25,9 @@ namespace rehearsal::exec::cuda {
 struct Run {
   std::int64_t at, begin, end, step;
 };
+
+/// The elements of a share one at a time.
+REHEARSAL_BODY Run run_of(const Share& share) { return {share.first, share.lane, share.last - share.first, share.lanes}; }
 
 /// How elements are split into parts: enough of them to occupy a GPU, none too small.
 [[nodiscard]] inline std::int64_t parts_of(std::int64_t targets, std::int64_t elements, std::int64_t wanted, std::int64_t least) {
@@ -30,7 +37,7 @@ struct Run {
 
 /// Each target is the sum over `count` segments of `length` neighbouring elements.
 struct Segments {
-  static constexpr std::int64_t kTeamsWanted = 1024, kLeastOfPart = 4096, kAlone = 32, kLong = 4096, kLane = 32;
+  static constexpr std::int64_t kTeamsWanted = 2048, kLeastOfPart = 4096, kAlone = 32, kLane = 32, kMostOfTeam = 256;
 
   Walk<1> target_walk, segment_walk;
   std::int64_t targets = 1, count = 1, length = 1;
@@ -59,7 +66,7 @@ struct Segments {
 
 /// Each target is a sum down a column: targets are [outer, columns], columns side by side, their elements in `rows` rows.
 struct Columns {
-  static constexpr std::int64_t kThreadsWanted = 1 << 17, kLeastOfPart = 32;
+  static constexpr std::int64_t kThreadsWanted = 1 << 18, kLeastOfPart = 32;
 
   Walk<1> outer_walk, row_walk;
   std::int64_t outer = 1, columns = 1, rows = 1, parts = 1;
@@ -67,6 +74,15 @@ struct Columns {
   /// Part p is rows p, p + parts, ...: neighbouring threads then read neighbouring elements however few columns there are.
   void split() { parts = parts_of(outer * columns, rows, kThreadsWanted, kLeastOfPart); }
   [[nodiscard]] std::int64_t targets() const { return outer * columns; }
+  /// Every row of so many neighbouring columns begins at a multiple of them.
+  [[nodiscard]] bool are_groups(std::int64_t group) const {
+    bool whole = columns % group == 0;
+    for (const auto* walk : {&outer_walk, &row_walk}) {
+      whole = whole && walk->offsets[0] % group == 0;
+      for (int d = 0; d < walk->rank; ++d) whole = whole && walk->strides[0][d] % group == 0;
+    }
+    return whole;
+  }
 };
 
 /// Results of parts: value v of part p of target t lies at (v * outer + o) * parts * columns + p * columns + c, t being o * columns + c.
@@ -97,21 +113,25 @@ struct SumSegments {
     const std::int64_t groups = layout.parts / layout.pieces, length = layout.length;
     const std::int64_t last = (piece.quotient + 1) * layout.count / groups;
     const std::int64_t begin = piece.remainder * length / layout.pieces, end = (piece.remainder + 1) * length / layout.pieces;
-    const std::int64_t width = threads_of_segment(team);
-    const std::int64_t lane = team.rank() % width, step = team.size() / width;
+    const std::int64_t segments = layout.count * layout.pieces / layout.parts;  // of a part
+    // No fewer threads for each segment than leave none without one.
+    const std::int64_t few = lanes_for(end - begin, team.size()), spread = team.size() / (segments > 0 ? segments : 1);
+    const std::int64_t lanes = few > spread ? few : lanes_of_spread(spread);
+    const std::int64_t lane = team.rank() % lanes, step = team.size() / lanes;
     typename Term::Value totals[Term::kValues];
     for (auto& total : totals) total = Term::start();
-    for (std::int64_t k = piece.quotient * layout.count / groups + team.rank() / width; k < last; k += step)
-      term.add(totals, {layout.first_of(part.quotient, k), begin + lane, end, width});
+    for (std::int64_t k = piece.quotient * layout.count / groups + team.rank() / lanes; k < last; k += step) {
+      const std::int64_t at = layout.first_of(part.quotient, k);
+      term.add(totals, Share{at + begin, at + end, lane, lanes});
+    }
     for (auto& total : totals) total = team.reduce(total, typename Term::Op{});
     if (team.rank() == 0) store(row, totals);
   }
-  /// Threads side by side share a segment: 32 of them, or all where segments are long or few; short ones are neighbours' own.
-  REHEARSAL_BODY std::int64_t threads_of_segment(const Team& team) const {
-    const std::int64_t segments = layout.count * layout.pieces / layout.parts;  // of a part
-    const std::int64_t wanted = segments * Segments::kLane;
-    if (layout.length >= Segments::kLong || wanted < team.size() || team.size() < Segments::kLane) return team.size();
-    return layout.length < Segments::kLane ? 1 : Segments::kLane;
+  /// The largest power of two that is no larger.
+  static REHEARSAL_BODY std::int64_t lanes_of_spread(std::int64_t spread) {
+    std::int64_t lanes = 1;
+    while (lanes * 2 <= spread) lanes *= 2;
+    return lanes;
   }
 };
 
@@ -124,30 +144,44 @@ struct SumAlone {
   REHEARSAL_BODY void operator()(std::int64_t target) const {
     typename Term::Value totals[Term::kValues];
     for (auto& total : totals) total = Term::start();
-    for (std::int64_t k = 0; k < layout.count; ++k) term.add(totals, {layout.first_of(target, k), 0, layout.length, 1});
+    for (std::int64_t k = 0; k < layout.count; ++k) {
+      const std::int64_t at = layout.first_of(target, k);
+      term.add(totals, Share{at, at + layout.length, 0, 1});
+    }
     store(target, totals);
   }
 };
 
-/// A thread for each part of each column.
-template <class Term, class Store>
+/// Neighbouring columns that a thread adds up at once, where the term can.
+inline constexpr int kColumnsTogether = 4;
+
+/// A thread for each part of each group of columns.
+template <class Term, class Store, int kTogether>
 struct SumColumns {
   Columns layout;
   Term term;
   Store store;
   REHEARSAL_BODY void operator()(std::int64_t i) const {
-    const Division column = divide(i, layout.columns), part = divide(column.quotient, layout.parts);
-    const std::int64_t at = layout.outer_walk.place(part.quotient).at[0] + column.remainder;
-    typename Term::Value totals[Term::kValues];
-    for (auto& total : totals) total = Term::start();
+    const Division column = divide(i, layout.columns / kTogether), part = divide(column.quotient, layout.parts);
+    const std::int64_t at = layout.outer_walk.place(part.quotient).at[0] + column.remainder * kTogether;
+    typename Term::Value totals[kTogether][Term::kValues];
+    for (auto& of_column : totals)
+      for (auto& total : of_column) total = Term::start();
     if (layout.row_walk.rank <= 1) {
       const std::int64_t stride = layout.row_walk.rank == 0 ? 1 : layout.row_walk.strides[0][0];
-      term.add(totals, {at, part.remainder * stride, layout.rows * stride, layout.parts * stride});
+      add(totals, Run{at, part.remainder * stride, layout.rows * stride, layout.parts * stride});
     } else {
       for (std::int64_t k = part.remainder; k < layout.rows; k += layout.parts)
-        term.add(totals, {at + layout.row_walk.place(k).at[0], 0, 1, 1});
+        add(totals, Run{at + layout.row_walk.place(k).at[0], 0, 1, 1});
     }
-    store(i, totals);
+    for (int c = 0; c < kTogether; ++c) store(column.quotient * layout.columns + column.remainder * kTogether + c, totals[c]);
+  }
+  template <class Totals>
+  REHEARSAL_BODY void add(Totals& totals, const Run& run) const {
+    if constexpr (kTogether == 1)
+      term.add(totals[0], run);
+    else
+      term.template add_columns<kTogether>(totals, run);
   }
 };
 
@@ -187,22 +221,32 @@ void reduce(Stream stream, const Segments& layout, const Term& term, const Store
   using Value = typename Term::Value;
   if (layout.alone()) return for_each(stream, layout.targets, SumAlone<Term, Store>{layout, term, store});
   if (layout.parts == 1)
-    return for_each_row(stream, layout.targets, layout.elements_of_part(), SumSegments<Term, Store>{layout, term, store});
+    return for_each_row(stream, layout.targets, layout.elements_of_part(), SumSegments<Term, Store>{layout, term, store},
+                        layout.kMostOfTeam);
   auto* values = static_cast<Value*>(workspace);
   const std::int64_t all = layout.targets * layout.parts;
   using Kept = PartStore<Value, Term::kValues>;
-  for_each_row(stream, all, layout.elements_of_part(), SumSegments<Term, Kept>{layout, term, Kept{all, values}});
+  for_each_row(stream, all, layout.elements_of_part(), SumSegments<Term, Kept>{layout, term, Kept{all, values}}, layout.kMostOfTeam);
   for_each_row(stream, layout.targets, layout.parts, SumParts<Term, Store>{{layout.targets, layout.parts, 1}, values, store});
+}
+
+template <class Term, class Store>
+void sum_columns(Stream stream, const Columns& layout, const Term& term, const Store& store) {
+  const std::int64_t threads = layout.targets() * layout.parts;
+  if constexpr (requires { term.is_aligned(1); })
+    if (layout.are_groups(kColumnsTogether) && term.is_aligned(kColumnsTogether))
+      return for_each(stream, threads / kColumnsTogether, SumColumns<Term, Store, kColumnsTogether>{layout, term, store});
+  for_each(stream, threads, SumColumns<Term, Store, 1>{layout, term, store});
 }
 
 template <class Term, class Store>
 void reduce(Stream stream, const Columns& layout, const Term& term, const Store& store, void* workspace) {
   using Value = typename Term::Value;
-  if (layout.parts == 1) return for_each(stream, layout.targets(), SumColumns<Term, Store>{layout, term, store});
+  if (layout.parts == 1) return sum_columns(stream, layout, term, store);
   auto* values = static_cast<Value*>(workspace);
   const std::int64_t all = layout.targets() * layout.parts;
   using Kept = PartStore<Value, Term::kValues>;
-  for_each(stream, all, SumColumns<Term, Kept>{layout, term, Kept{all, values}});
+  sum_columns(stream, layout, term, Kept{all, values});
   for_each_row(stream, layout.targets(), layout.parts, SumParts<Term, Store>{{layout.outer, layout.parts, layout.columns}, values, store});
 }
 

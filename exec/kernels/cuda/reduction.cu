@@ -115,6 +115,21 @@ struct ReduceTerm {
     for (std::int64_t i = run.at + run.begin; i < run.at + run.end; i += run.step)
       totals[0] = Op{}(totals[0], static_cast<Value>(real(x[i])));
   }
+  [[nodiscard]] bool is_aligned(int columns) const { return sizeof(T) <= 4 && begins_whole(x, columns); }
+  template <int kColumns>
+  REHEARSAL_BODY void add_columns(Value (*totals)[kValues], const Run& run) const {
+    for (std::int64_t i = run.at + run.begin; i < run.at + run.end; i += run.step) {
+      const auto values = load_few<kColumns>(x + i);
+      for (int c = 0; c < kColumns; ++c) totals[c][0] = Op{}(totals[c][0], static_cast<Value>(real(values.at[c])));
+    }
+  }
+  REHEARSAL_BODY void add(Value* totals, const Share& share) const {
+    const auto few = [&](auto count, std::int64_t i) {
+      const auto values = load_few<count()>(x + i);
+      for (const auto value : values.at) totals[0] = Op{}(totals[0], static_cast<Value>(real(value)));
+    };
+    visit_share(share, few, x);
+  }
 };
 
 /// Integers are not scaled.
@@ -156,6 +171,7 @@ struct FactorsTerm {
       totals[value == 0 ? 1 : 0] *= value == 0 ? 2.0 : value;
     }
   }
+  REHEARSAL_BODY void add(Value* totals, const Share& share) const { add(totals, run_of(share)); }
 };
 struct FactorsStore {
   double* factors;
@@ -336,11 +352,15 @@ struct SquareTerm {
   static constexpr int kValues = 1;
   static REHEARSAL_BODY Value start() { return 0; }
   const T* x;
-  REHEARSAL_BODY void add(Value* totals, const Run& run) const {
-    for (std::int64_t i = run.at + run.begin; i < run.at + run.end; i += run.step) {
-      const auto value = static_cast<double>(real(x[i]));
-      totals[0] += value * value;
-    }
+  REHEARSAL_BODY void add(Value* totals, const Share& share) const {
+    const auto few = [&](auto count, std::int64_t i) {
+      const auto values = load_few<count()>(x + i);
+      for (const auto each : values.at) {
+        const auto value = static_cast<double>(real(each));
+        totals[0] += value * value;
+      }
+    };
+    visit_share(share, few, x);
   }
 };
 

@@ -3,6 +3,7 @@
 // different dimensions, element by element otherwise.
 
 #include "exec/kernels/cuda/kernel.hpp"
+#include "exec/kernels/cuda/shares.hpp"
 
 namespace rehearsal::exec::cuda {
 
@@ -21,13 +22,14 @@ struct CopyEach {
 /// Tiles of two dimensions: along `across` neighbours lie together in the source, along `down` in the target.
 template <class T>
 struct CopyTiles {
-  static constexpr int kSide = sizeof(T) <= 2 ? 64 : 32;
+  static constexpr int kSide = sizeof(T) <= 2 ? 64 : 32, kGroup = kSide / 8;
   const T* from;
   T* to;
   Walk<2> outer;
   std::int64_t across, down;                  ///< elements
   std::int64_t source_stride, target_stride;  ///< of neighbours along `down` in the source, along `across` in the target
   Divider across_tiles, down_tiles;
+  bool in_groups;  ///< read and written kGroup at a time
 
   REHEARSAL_BODY void operator()(const Team& team, std::int64_t tile) const {
     REHEARSAL_SHARED T held[kSide][kSide + 1];
@@ -36,6 +38,7 @@ struct CopyTiles {
     const T* source = from + place.at[0] + a0 + d0 * source_stride;
     T* target = to + place.at[1] + d0 + a0 * target_stride;
     team.wait();  // whoever still reads the last tile
+    if (in_groups) return copy_groups(team, held, {source, target, across - a0, down - d0});
     for (int k = static_cast<int>(team.rank()); k < kSide * kSide; k += static_cast<int>(team.size())) {
       const int a = k % kSide, d = k / kSide;
       if (a0 + a < across && d0 + d < down) held[d][a] = source[a + d * source_stride];
@@ -46,7 +49,44 @@ struct CopyTiles {
       if (a0 + a < across && d0 + d < down) target[d + a * target_stride] = held[d][a];
     }
   }
+  /// What is left of both tensors from a tile on: first elements, and how many there are along `across` and along `down`.
+  struct Rest {
+    const T* source;
+    T* target;
+    std::int64_t wide, high;
+  };
+  template <class Held>
+  REHEARSAL_BODY void copy_groups(const Team& team, Held& held, const Rest& rest) const {
+    constexpr int kOfRow = kSide / kGroup;
+    for (int k = static_cast<int>(team.rank()); k < kSide * kOfRow; k += static_cast<int>(team.size())) {
+      const int a = k % kOfRow * kGroup, d = k / kOfRow;
+      if (a >= rest.wide || d >= rest.high) continue;
+      const auto few = load_few<kGroup>(rest.source + a + d * source_stride);
+      for (int j = 0; j < kGroup; ++j) held[d][a + j] = few.at[j];
+    }
+    team.wait();
+    for (int k = static_cast<int>(team.rank()); k < kSide * kOfRow; k += static_cast<int>(team.size())) {
+      const int d = k % kOfRow * kGroup, a = k / kOfRow;
+      if (a >= rest.wide || d >= rest.high) continue;
+      Few<T, kGroup> few;
+      for (int j = 0; j < kGroup; ++j) few.at[j] = held[d + j][a];
+      store_few(rest.target + d + a * target_stride, few);
+    }
+  }
 };
+
+/// True where every address of a walk, and of its tiles, is a whole number of groups.
+template <class T>
+bool are_groups(const CopyTiles<T>& body) {
+  const std::int64_t group = body.kGroup;
+  bool whole = begins_whole(body.from, body.kGroup) && begins_whole(body.to, body.kGroup);
+  whole = whole && body.across % group == 0 && body.down % group == 0 && body.source_stride % group == 0 && body.target_stride % group == 0;
+  for (int v = 0; v < 2; ++v) {
+    whole = whole && body.outer.offsets[v] % group == 0;
+    for (int d = 0; d < body.outer.rank; ++d) whole = whole && body.outer.strides[v][d] % group == 0;
+  }
+  return whole;
+}
 
 /// The walk by packs of `size` elements; false where rows or their distances are no whole packs.
 inline bool take_packs(Walk<2>& walk, std::int64_t size) {
@@ -101,7 +141,9 @@ bool copy_tiles(Stream stream, const T* from, T* to, const Walk<2>& walk) {
                     walk.strides[0][down],
                     walk.strides[1][across],
                     tiles(walk.sizes[across].size),
-                    tiles(walk.sizes[down].size)};
+                    tiles(walk.sizes[down].size),
+                    false};
+  body.in_groups = are_groups(body);
   std::int64_t count = body.across_tiles.size * body.down_tiles.size;
   for (int d = 0; d < body.outer.rank; ++d) count *= body.outer.sizes[d].size;
   for_each_row(stream, count, kThreads, body);
