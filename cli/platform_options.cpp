@@ -35,7 +35,7 @@ namespace {
 
 std::unique_ptr<plan::Backend> backend_for(const platforms::Device& device, const std::string& machine,
                                            std::vector<std::string>& warnings) {
-  if (device.kind != platforms::DeviceKind::Cpu) return std::make_unique<plan::TableBackend>();
+  if (device.kind != platforms::DeviceKind::Cpu) return std::make_unique<plan::TableBackend>(true);
   auto kernels = cpu_kernels(machine);
   if (!kernels.doubt.empty()) warnings.push_back(kernels.doubt);
   return std::move(kernels.backend);

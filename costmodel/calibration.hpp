@@ -23,7 +23,17 @@ struct KernelCase {
   graph::Work work;
   DType dtype = DType::F32;
   int threads = 1;
+  int alignment = 16;  ///< of a product: bytes at multiples of which the rows of all its matrices begin, at most 16
 };
+
+/// The implementation of kernels that are asked about on a device that is not here (plan::TableBackend): whichever it was measured with.
+inline constexpr std::string_view kAnyImplementation = "table";
+/// How kernels end in name that round factors in f32 for tensor cores: they are apart from those that do not.
+inline constexpr std::string_view kRoundingKernels = "-tf32";
+/// What stands for all kernels of the same arithmetic, whatever they are called.
+[[nodiscard]] inline std::string_view any_kernel(std::string_view implementation) {
+  return implementation.ends_with(kRoundingKernels) ? kRoundingKernels : std::string_view();
+}
 
 /// Robust statistics of repeated measurements of one kernel: of thread CPU time (per thread) and of the wall clock.
 struct Sample {
@@ -37,7 +47,7 @@ struct Sample {
 
 /// t = max(flops / flop_rate, bytes / byte_rate) + overhead, times exp(N(0, log_error)): fitted per family, type and threads.
 struct FamilyFit {
-  std::string op;  ///< "" for the family's general fit, else of one operator row
+  std::string op;  ///< "" for the family's general fit, else of one operator row; its implementation is any_kernel()'s then, or its own
   std::string implementation;
   graph::CostFamily family = graph::CostFamily::Elementwise;
   DType dtype = DType::F32;

@@ -35,19 +35,23 @@ class CostModel {
   [[nodiscard]] bool host_progressed() const { return costmodel::host_progressed(device_); }
 
  private:
+  /// Under which name of a kernel there are measurements, if any.
+  [[nodiscard]] std::string_view measured_as(const KernelCase&) const;
   [[nodiscard]] Estimate exact(const Sample&) const;
   [[nodiscard]] Estimate fitted(const KernelCase&, const FamilyFit&) const;
   /// By the accelerator model: the longer of operations and bytes at the rates that kernels reach, and the gap between kernels.
   [[nodiscard]] Estimate by_datasheet(const KernelCase&) const;
   /// Of products of this type: those that stay in f32 in a run of 16 bits have the rates of f32.
   [[nodiscard]] const RateTable& rates(DType) const;
+  /// Share of the rate of well-aligned products that this one reaches.
+  [[nodiscard]] double share_by_alignment(const KernelCase&) const;
   [[nodiscard]] Estimate corrected(const KernelCase&, Estimate) const;
   [[nodiscard]] const Correction* correction(const std::string& scope, int threads) const;
 
   platforms::Device device_;
   std::shared_ptr<const Calibration> calibration_;  ///< the index points into it
   std::string peak_key_;                            ///< which peak applies: "f32", "tf32", "f16", "bf16", "fp8"
-  double widening_ = 1;                              ///< of what the datasheet says
+  double widening_ = 1;                             ///< of what the datasheet says
   RateTable rates_, wide_;                          ///< of peak_key_ and of f32
   struct Index;
   std::shared_ptr<const Index> index_;

@@ -139,7 +139,9 @@ void fit(Calibration& c) {
     const Point point{s.kernel.work.flops.value(), s.kernel.work.bytes.value(), seconds, s.from_training ? 3.0 : 1.0};
     const auto& k = s.kernel;
     groups[{k.op, k.implementation, k.family, k.dtype, k.threads}].push_back(point);
-    groups[{"", "", k.family, k.dtype, k.threads}].push_back(point);
+    const std::string any(any_kernel(k.implementation));
+    if (any != k.implementation) groups[{k.op, any, k.family, k.dtype, k.threads}].push_back(point);
+    groups[{"", any, k.family, k.dtype, k.threads}].push_back(point);
   }
   c.fits.clear();
   for (const auto& [group, points] : groups) {

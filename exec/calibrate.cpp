@@ -17,6 +17,7 @@
 #include "exec/bench/machine.hpp"
 #include "exec/bench/measured.hpp"
 #include "exec/bench/storage.hpp"
+#include "exec/host/cpu_backend.hpp"
 #include "platforms/json.hpp"
 
 namespace rehearsal::exec {
@@ -26,12 +27,6 @@ namespace {
 constexpr double kCoreShare = 0.06, kLinkShare = 0.12, kKernelShare = 0.55, kThreadShare = 0.2;
 constexpr double kShareOfMemory = 0.25;
 constexpr std::size_t kLeastRounds = 1;  ///< that are finished even when the time is over: a share of the kernels alone would fit nothing
-
-void refuse_debug_build() {
-#ifndef NDEBUG
-  throw Refusal("calibrate: this build is not optimised, its kernels would be measured wrongly; use the release build");
-#endif
-}
 
 /// Makes the kernels of the sweep, as many as fit into `bytes`.
 std::vector<bench::Measured> prepared(const CpuBackend& backend, const CalibrationBudget& budget, int threads, double bytes) {
@@ -87,6 +82,12 @@ void require_equal_nodes(Communicator& world, const costmodel::MachineContext& c
 double memory_of_machine() { return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE)); }
 
 }  // namespace
+
+void refuse_debug_build() {
+#ifndef NDEBUG
+  throw Refusal("calibrate: this build is not optimised, its kernels would be measured wrongly; use the release build");
+#endif
+}
 
 CalibrationResult calibrate_together(Communicator& world, const CalibrationBudget& budget, Progress& progress) {
   refuse_debug_build();

@@ -7,6 +7,7 @@
 #include "base/progress.hpp"
 #include "costmodel/calibration.hpp"
 #include "exec/comm/communicator.hpp"
+#include "exec/kernels/compute_backend.hpp"
 #include "platforms/platform.hpp"
 
 namespace rehearsal::exec {
@@ -30,6 +31,18 @@ struct CalibrationResult {
 
 /// Kernels of one process with a thread per core, added to `calibration`.
 void calibrate_threads(costmodel::Calibration& calibration, const CalibrationBudget& budget, Progress& progress);
+
+/// One GPU, with factors of products in f32 as they are, and rounded for tensor cores where it has those (nullptr else).
+struct GpuArithmetics {
+  const ComputeBackend& f32;
+  const ComputeBackend* tf32 = nullptr;
+};
+/// Kernels of one GPU. The platform is the machine of the catalogue that has it, with one device; links and power are its datasheet's.
+/// Throws Refusal when the catalogue does not have this GPU, BadInput when none of its machines does.
+[[nodiscard]] CalibrationResult calibrate_gpu(const GpuArithmetics& gpu, const CalibrationBudget& budget, Progress& progress);
+
+/// Throws Refusal in a build without optimisation, whose kernels would be measured wrongly.
+void refuse_debug_build();
 
 /// Reads and decodes what is in `folder`, which then is where a node's samples come from: its own disks, or, where the platform has several
 /// nodes, a file system that they share. Throws BadInput naming --storage.

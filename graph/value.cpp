@@ -263,12 +263,39 @@ std::vector<std::int64_t> read_integers(const Contents& contents, const Shape& s
   return values;
 }
 
+namespace {
+
+auto writer_of(DType target) {
+  const auto write = codec(target).write;
+  if (!write) throw BadInput("values cannot be converted to " + std::string(name(target)));
+  return write;
+}
+
+}  // namespace
+
+bool is_made(const Contents& contents) { return contents.known() && !has_bytes(contents); }
+
+void make_into(const Contents& contents, ElementRange range, DType target, RandomStream random, void* out) {
+  auto* to = static_cast<std::byte*>(out);
+  const auto write = writer_of(target);
+  const std::size_t step = size_of(target);
+  const Draw draw{random};
+  std::visit(
+      [&](const auto& source) {
+        for (std::int64_t i = 0; i < range.count; ++i, to += step) {
+          const double value = draw(source, range.first + i);
+          write(value, is_float(target) ? 0 : to_integer(value), to);
+        }
+      },
+      contents.source);
+}
+
 void read_into(const Contents& contents, const Shape& shape, DType target, RandomStream random, void* out) {
   check_stored(contents, shape);
   auto* to = static_cast<std::byte*>(out);
-  if (has_bytes(contents) && contents.stored == target) return copy_stored(contents, bytes_of(contents, shape), to);
-  const auto write = codec(target).write;
-  if (!write) throw BadInput("values cannot be converted to " + std::string(name(target)));
+  if (is_made(contents)) return make_into(contents, {0, element_count(shape)}, target, random, out);
+  if (contents.stored == target) return copy_stored(contents, bytes_of(contents, shape), to);
+  const auto write = writer_of(target);
   const std::size_t step = size_of(target);
   each_element(contents, shape, Draw{random}, [&](std::int64_t i, double real, std::int64_t integer, bool integral) {
     write(real, integral ? integer : to_integer(real), to + static_cast<std::size_t>(i) * step);

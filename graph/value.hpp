@@ -69,6 +69,14 @@ struct Contents {
 struct RandomStream {
   std::uint64_t seed = 0, stream = 0;
 };
+/// True where elements follow from their numbers: filled or drawn, not stored.
+[[nodiscard]] bool is_made(const Contents&);
+/// Elements first, first + 1, ...
+struct ElementRange {
+  std::int64_t first = 0, count = 0;
+};
+/// Writes that part of contents that are made, from `out` on; parts may be made side by side.
+void make_into(const Contents&, ElementRange range, DType target, RandomStream random, void* out);
 /// Writes the elements in `target` type to `out` (element_count(shape) elements); fast path when stored == target.
 void read_into(const Contents&, const Shape&, DType target, RandomStream random, void* out);
 

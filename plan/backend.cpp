@@ -4,7 +4,7 @@ namespace rehearsal::plan {
 
 KernelOffer TableBackend::offer(const LocalNode& node) const {
   KernelOffer offer;
-  offer.implementation = "table";
+  offer.implementation = kImplementation;
   offer.input_formats.assign(node.inputs.size(), Format::Plain);
   offer.output_formats.assign(node.outputs.size(), Format::Plain);
   return offer;

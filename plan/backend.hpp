@@ -57,9 +57,17 @@ class Backend {
 /// according to the execution profile.
 class TableBackend final : public Backend {
  public:
+  /// `fuses_attention`: as our backend for such devices does.
+  explicit TableBackend(bool fuses_attention = false) : fuses_attention_(fuses_attention) {}
+  /// Of every kernel that it offers.
+  static constexpr std::string_view kImplementation = "table";
   [[nodiscard]] std::string_view name() const override { return "table"; }
   [[nodiscard]] KernelOffer offer(const LocalNode&) const override;
   [[nodiscard]] bool reorders(const graph::TensorType&, Format, Format) const override { return true; }
+  [[nodiscard]] bool fuses_attention() const override { return fuses_attention_; }
+
+ private:
+  bool fuses_attention_;
 };
 
 }  // namespace rehearsal::plan

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "base/error.hpp"
+#include "plan/backend.hpp"
 #include "plan/compressors.hpp"
 
 namespace rehearsal::predict {
+
+static_assert(plan::TableBackend::kImplementation == costmodel::kAnyImplementation);
 namespace {
 
 std::optional<graph::TensorType> local_type(const plan::Role& role, plan::BufferIndex index, std::size_t variant) {
@@ -68,6 +72,19 @@ costmodel::KernelCase copy_case(plan::InstructionKind kind, const graph::TensorT
   return kernel;
 }
 
+namespace {
+
+/// Of the rows of all matrices, in bytes: what a power of two up to 16 divides them all.
+int alignment_of(const graph::NodeView& node) {
+  std::int64_t common = 16;
+  for (const auto& types : {node.inputs, node.outputs})
+    for (const auto& type : types)
+      if (type && type->shape.size() >= 2) common = std::gcd(common, type->shape.back() * static_cast<std::int64_t>(size_of(type->dtype)));
+  return static_cast<int>(common);
+}
+
+}  // namespace
+
 costmodel::KernelCase kernel_case(const KernelCall& call, int threads) {
   costmodel::KernelCase kernel;
   kernel.op = std::string(call.schema.name);
@@ -77,6 +94,7 @@ costmodel::KernelCase kernel_case(const KernelCall& call, int threads) {
   kernel.work = graph::work_of(call.schema, call.view);
   kernel.dtype = compute_type(call.view, call.otherwise);
   kernel.threads = threads;
+  if (kernel.family == graph::CostFamily::MatMul) kernel.alignment = alignment_of(call.view);
   return kernel;
 }
 
@@ -153,8 +171,7 @@ costmodel::KernelCase kernel_case(const plan::Program& program, const graph::Gra
     return kernel_case({plan::schema_of(role, i, node), {inputs, outputs, plan::attributes_of(role, i, node)}, *info, program.dtype},
                        threads);
   }
-  if (is_of_compressor(i))
-    return compression_case(program.plan.compression, placed);
+  if (is_of_compressor(i)) return compression_case(program.plan.compression, placed);
   auto kernel = copy_case(i.kind, copied(placed), info, program.dtype);
   if (i.kind == plan::InstructionKind::Stash || i.kind == plan::InstructionKind::Restore)
     kernel.work.bytes =

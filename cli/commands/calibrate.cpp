@@ -11,7 +11,9 @@
 #include "base/error.hpp"
 #include "cli/command.hpp"
 #include "cli/own_ranks.hpp"
+#include "exec/backends.hpp"
 #include "exec/comm/communicator.hpp"
+#include "platforms/devices.hpp"
 #include "platforms/json.hpp"
 #include "platforms/strict_json.hpp"
 
@@ -26,8 +28,10 @@ struct CalibrateOptions {
   bool quick = false;
   std::string storage;  ///< a folder of files as are trained on
   std::string into;     ///< a machine.json that gets that measurement alone
+  std::string backend = "auto";
 };
 
+constexpr exec::CalibrationBudget kThoroughGpu{240, true}, kQuickGpu{60, false};
 constexpr double kStorageSeconds = 10, kQuickStorageSeconds = 4;
 
 exec::CalibrationBudget budget_of(const CalibrateOptions& o) { return o.quick ? exec::quick_calibration() : exec::CalibrationBudget{}; }
@@ -87,8 +91,8 @@ Json result_of(const CalibrateOptions& o, const exec::CalibrationResult& r, doub
             {"peak_f32_flops_per_second", device.peak("f32")->value()},
             {"memory_bytes_per_second", device.memory_bandwidth.value.value()},
             {"families", families(r.calibration)},
-            {"nodes", platforms::node_count(r.platform)},
-            {"link", link_json(r.calibration.link)}};
+            {"nodes", platforms::node_count(r.platform)}};
+  if (r.calibration.link.bandwidth.value() > 0) json["link"] = link_json(r.calibration.link);
   if (r.calibration.node_link) json["node_link"] = link_json(*r.calibration.node_link);
   if (!o.storage.empty()) json["storage"] = storage_json(*r.platform.nodes.front().storage);
   json["seconds"] = seconds;
@@ -120,6 +124,25 @@ int calibrate_as_launched(const CalibrateOptions& o, Terminal& terminal) {
   });
 }
 
+/// One GPU by this process alone.
+int calibrate_gpu(const CalibrateOptions& o, Terminal& terminal) {
+  if (exec::MpiSession::launched()) throw BadInput("--backend " + o.backend, "measures one GPU, by one process; start it without mpirun");
+  require_place(o.output);
+  const double begin = exec::now_seconds();
+  const auto f32 = exec::make_backend({o.backend});
+  if (f32->device().is_host())
+    throw BadInput("--backend " + o.backend, "is of this machine's cores, which are measured without --backend; GPUs are with cuda");
+  const auto* known = platforms::find_device(f32->device().name());
+  const auto tf32 = known != nullptr && known->peak("tf32") ? exec::make_backend({o.backend, 0, true}) : nullptr;
+  const auto progress = terminal.progress("calibrating");
+  auto result = exec::calibrate_gpu({*f32, tf32.get()}, o.quick ? kQuickGpu : kThoroughGpu, *progress);
+  measure_storage(o, result.platform, *progress);
+  if (interrupted()) throw EnvironmentFailure("calibrate: interrupted; nothing was written");
+  write_file_atomically(o.output, exec::machine_json_text(result));
+  terminal.print(result_of(o, result, exec::now_seconds() - begin));
+  return 0;
+}
+
 /// Storage alone: everything else in the file stays as it is.
 int add_storage(const CalibrateOptions& o, Terminal& terminal) {
   if (o.storage.empty()) throw BadInput("--into " + o.into, "adds what --storage FOLDER measures; name the folder");
@@ -144,6 +167,7 @@ int calibrate(const CalibrateOptions& o, Terminal& terminal) {
   if (!o.into.empty()) return add_storage(o, terminal);
   if (!o.storage.empty() && !std::filesystem::is_directory(o.storage))
     throw BadInput("--storage " + o.storage, "is no folder; name one that holds files as you train on");
+  if (o.backend != "auto") return calibrate_gpu(o, terminal);
   if (exec::MpiSession::launched()) return calibrate_as_launched(o, terminal);
   require_place(o.output);
   const double begin = exec::now_seconds();
@@ -165,6 +189,7 @@ Action add_calibrate(CLI::App& app) {
   app.add_flag("--quick", o->quick, "under a minute, fewer sizes");
   app.add_option("--storage", o->storage, "a folder of files as are trained on: how quickly they are read and (JPEG) decoded");
   app.add_option("--into", o->into, "a machine.json that gets what --storage measures, and keeps everything else");
+  app.add_option("--backend", o->backend, "cuda: one NVIDIA GPU, in place of this machine's cores (auto)");
   app.add_option("--worker", o->worker, "used by calibrate itself")->group("");
   return [o](Terminal& terminal) { return o->worker.empty() ? calibrate(*o, terminal) : work_of_calibrate(*o, terminal); };
 }

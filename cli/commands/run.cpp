@@ -418,7 +418,7 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
   const auto data = exec::open_data(o.data.options(o.model.seed, lowering.threads), training);
   const exec::Training job{program, training, world};
   exec::Executor executor(job, backend, {lowering.threads, o.model.seed});
-  auto options = trainer_options(o, rate, lowering.threads);
+  auto options = trainer_options(o, rate, executor.device().empty() ? lowering.threads : 1);
   options.predicted_step = ordinary_step_seconds(program, training, lowering.threads);
   options.steps = steps_of(o, *data, training.batch);
   if (o.go_on && header) options.steps -= header->step;

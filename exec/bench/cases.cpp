@@ -1,6 +1,8 @@
 #include "exec/bench/cases.hpp"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 namespace rehearsal::exec::bench {
 namespace {
@@ -23,9 +25,16 @@ constexpr ConvolutionSize kConvolutions[] = {
 };
 constexpr std::size_t kQuickConvolutions = 15;
 
-void add_convolutions(std::vector<Case>& cases, std::int64_t batch, bool thorough) {
-  const std::size_t count = thorough ? std::size(kConvolutions) : kQuickConvolutions;
-  for (const auto& c : std::span(kConvolutions).first(count)) {
+/// Of ResNet-50 on pictures of 224 x 224; the last ones are of small pictures.
+constexpr ConvolutionSize kGpuConvolutions[] = {
+    {3, 64, 224, 7, 2},   {64, 64, 56, 1, 1},   {64, 64, 56, 3, 1},   {64, 256, 56, 1, 1},  {256, 64, 56, 1, 1},   {256, 512, 56, 1, 2},
+    {128, 128, 28, 3, 1}, {128, 512, 28, 1, 1}, {512, 128, 28, 1, 1}, {256, 256, 14, 3, 1}, {256, 1024, 14, 1, 1}, {512, 512, 7, 3, 1},
+    {2048, 512, 7, 1, 1}, {64, 128, 32, 3, 1},  {128, 128, 56, 3, 2}, {512, 512, 14, 3, 2}, {1024, 256, 14, 1, 1}, {512, 2048, 7, 1, 1},
+};
+constexpr std::size_t kQuickGpuConvolutions = 14;
+
+void add_convolutions(std::vector<Case>& cases, std::int64_t batch, std::span<const ConvolutionSize> convolutions) {
+  for (const auto& c : convolutions) {
     const auto pad = c.kernel / 2, windows = (c.image + 2 * pad - c.kernel) / c.stride + 1;
     const graph::Attributes window{{"pads", Sizes(4, pad)}, {"strides", Sizes(2, c.stride)}, {"kernel_shape", Sizes(2, c.kernel)}};
     auto input = window;
@@ -43,6 +52,8 @@ struct ImageSize {
 };
 constexpr ImageSize kImages[] = {{4, 64, 32}, {4, 512, 2}, {8, 128, 16}, {4, 256, 4}, {8, 64, 64}, {4, 128, 8}, {8, 256, 28}};
 constexpr std::size_t kQuickImages = 5;
+constexpr ImageSize kGpuImages[] = {{32, 64, 112}, {32, 256, 56}, {32, 512, 28}, {32, 512, 7}, {8, 64, 16}, {128, 1024, 14}, {64, 128, 56}};
+constexpr std::size_t kQuickGpuImages = 5;
 
 void add_normalizations(std::vector<Case>& cases, const ImageSize& i) {
   const auto x = f32({i.batch, i.channels, i.image, i.image}), v = f32({i.channels});
@@ -177,28 +188,78 @@ std::vector<Case> dealt(std::vector<Case> cases) {
   return result;
 }
 
-}  // namespace
+/// Tensors of sequences: `width` is heads of 64 elements, or elements of a token.
+struct SequenceSize {
+  std::int64_t batch, width, length;
+};
 
-std::vector<Case> sweep(bool thorough) {
+/// What families of layers are measured with.
+struct SweepSizes {
+  Sizes batches;
+  std::span<const ConvolutionSize> convolutions;
+  std::span<const ImageSize> images;
+  Sizes tokens, hidden;
+  std::vector<SequenceSize> heads, sequences;
+  std::vector<std::pair<std::int64_t, std::int64_t>> losses;  ///< rows, classes
+  std::int64_t dense_batch;
+  Sizes dense_in, dense_out, elements;
+};
+
+SweepSizes sizes_of_cores(bool thorough) {
+  return {.batches = thorough ? Sizes{4, 8, 16} : Sizes{4, 8},
+          .convolutions = std::span(kConvolutions).first(thorough ? std::size(kConvolutions) : kQuickConvolutions),
+          .images = std::span(kImages).first(thorough ? std::size(kImages) : kQuickImages),
+          .tokens = thorough ? Sizes{128, 256, 512, 1024} : Sizes{128, 256, 512},
+          .hidden = thorough ? Sizes{128, 256, 512, 768} : Sizes{256, 512},
+          .heads = {{2, 4, 64}, {4, 4, 64}, {8, 4, 64}, {1, 8, 128}},
+          .sequences = {{2, 256, 64}, {4, 256, 64}, {8, 256, 64}, {2, 512, 128}},
+          .losses = {{8, 1000}, {128, 1000}, {512, 1000}},
+          .dense_batch = 8,
+          .dense_in = {512, 2048, 4096},
+          .dense_out = {1000, 4096},
+          .elements = {256, 16384, 262144, 2359296, 8388608}};
+}
+
+SweepSizes sizes_of_gpus(bool thorough) {
+  return {.batches = thorough ? Sizes{8, 32, 128} : Sizes{32},
+          .convolutions = std::span(kGpuConvolutions).first(thorough ? std::size(kGpuConvolutions) : kQuickGpuConvolutions),
+          .images = std::span(kGpuImages).first(thorough ? std::size(kGpuImages) : kQuickGpuImages),
+          .tokens = thorough ? Sizes{512, 2048, 8192} : Sizes{512, 4096},
+          .hidden = thorough ? Sizes{512, 768, 1024, 2048, 4096} : Sizes{768, 2048},
+          .heads = thorough ? std::vector<SequenceSize>{{4, 12, 1024}, {32, 12, 128}, {8, 12, 512}, {2, 16, 2048}, {1, 8, 128}}
+                            : std::vector<SequenceSize>{{4, 12, 1024}, {16, 12, 128}, {1, 8, 128}},
+          .sequences = thorough ? std::vector<SequenceSize>{{8, 768, 1024}, {4, 2048, 2048}, {32, 1024, 128}, {2, 512, 128}}
+                                : std::vector<SequenceSize>{{8, 768, 1024}, {16, 1024, 128}, {2, 512, 128}},
+          .losses = {{64, 1000}, {4096, 1000}, {2048, 50304}},
+          .dense_batch = 64,
+          .dense_in = {512, 2048, 4096},
+          .dense_out = {1000, 4096},
+          .elements = {256, 262144, 2359296, 8388608, 67108864}};
+}
+
+std::vector<Case> sweep_of(const SweepSizes& sizes) {
   std::vector<Case> cases;
-  for (const std::int64_t batch : thorough ? Sizes{4, 8, 16} : Sizes{4, 8}) add_convolutions(cases, batch, thorough);
-  for (const auto& i : std::span(kImages).first(thorough ? std::size(kImages) : kQuickImages)) {
+  for (const auto batch : sizes.batches) add_convolutions(cases, batch, sizes.convolutions);
+  for (const auto& i : sizes.images) {
     add_normalizations(cases, i);
     add_image_work(cases, i);
   }
-  for (const std::int64_t tokens : thorough ? Sizes{128, 256, 512, 1024} : Sizes{128, 256, 512})
-    for (const std::int64_t hidden : thorough ? Sizes{128, 256, 512, 768} : Sizes{256, 512}) add_products(cases, tokens, hidden);
-  for (const std::int64_t batch : {2, 4, 8}) add_heads(cases, batch, 4, 64);
-  add_heads(cases, 1, 8, 128);
-  for (const std::int64_t batch : {2, 4, 8}) add_tokens(cases, batch, 64, 256);
-  add_tokens(cases, 2, 128, 512);
-  for (const std::int64_t rows : {8, 128, 512}) add_losses(cases, rows, 1000);
-  for (const std::int64_t in : {512, 2048, 4096})
-    for (const std::int64_t out : {1000, 4096}) add_dense(cases, 8, in, out);
-  for (const std::int64_t elements : {256, 16384, 262144, 2359296, 8388608}) add_updates(cases, elements);
+  for (const auto tokens : sizes.tokens)
+    for (const auto hidden : sizes.hidden) add_products(cases, tokens, hidden);
+  for (const auto& [batch, heads, length] : sizes.heads) add_heads(cases, batch, heads, length);
+  for (const auto& [batch, width, length] : sizes.sequences) add_tokens(cases, batch, length, width);
+  for (const auto& [rows, classes] : sizes.losses) add_losses(cases, rows, classes);
+  for (const auto in : sizes.dense_in)
+    for (const auto out : sizes.dense_out) add_dense(cases, sizes.dense_batch, in, out);
+  for (const auto elements : sizes.elements) add_updates(cases, elements);
   add_narrow(cases);
-  for (const std::int64_t elements : {256, 16384, 262144, 2359296, 8388608}) add_casts(cases, elements);
+  for (const auto elements : sizes.elements) add_casts(cases, elements);
   return dealt(std::move(cases));
 }
+
+}  // namespace
+
+std::vector<Case> sweep(bool thorough) { return sweep_of(sizes_of_cores(thorough)); }
+std::vector<Case> sweep_of_gpus(bool thorough) { return sweep_of(sizes_of_gpus(thorough)); }
 
 }  // namespace rehearsal::exec::bench

@@ -21,5 +21,7 @@ struct Case {
 
 /// In an order in which neighbours are of different families. `thorough`: more sizes of every family.
 [[nodiscard]] std::vector<Case> sweep(bool thorough);
+/// The same of sizes that keep a GPU busy, with some that do not.
+[[nodiscard]] std::vector<Case> sweep_of_gpus(bool thorough);
 
 }  // namespace rehearsal::exec::bench

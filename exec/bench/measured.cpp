@@ -5,52 +5,44 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "base/error.hpp"
 #include "base/thread_time.hpp"
 #include "exec/comm/communicator.hpp"
+#include "exec/host/cpu_backend.hpp"
 #include "exec/kernels/narrow.hpp"
 #include "predict/step_cost.hpp"
 
 namespace rehearsal::exec::bench {
 namespace {
 
-struct Free {
-  void operator()(void* p) const { std::free(p); }
-};
-using Memory = std::unique_ptr<void, Free>;
+constexpr std::int64_t kAligned = 256;  ///< where the tensors of an arena begin, at least
 
-Memory memory_of(std::int64_t bytes) {
-  const auto whole = static_cast<std::size_t>((std::max<std::int64_t>(bytes, 1) + 63) / 64 * 64);
-  Memory m(std::aligned_alloc(64, whole));
-  if (!m) throw EnvironmentFailure("memory ran out while measuring kernels");
-  return m;
-}
+std::int64_t bytes_of(const graph::TensorType& type) { return static_cast<std::int64_t>(graph::size_of(type).value()); }
 
 /// Ordinary numbers: labels below 8, flags of both kinds, reals between 1/4 and 1.
-void fill(const Memory& m, const graph::TensorType& type) {
+void fill(std::byte* memory, const graph::TensorType& type) {
   const auto count = graph::element_count(type.shape);
   for (std::int64_t i = 0; i < count; ++i) {
     const double v = 0.25 + 0.75 * static_cast<double>((i * 7919) % 1021) / 1021.0;
     switch (type.dtype) {
       case DType::F32:
-        static_cast<float*>(m.get())[i] = static_cast<float>(v);
+        reinterpret_cast<float*>(memory)[i] = static_cast<float>(v);
         break;
       case DType::BF16:
       case DType::F16: {
         const auto wide = static_cast<float>(v);
-        narrow(&wide, type.dtype, static_cast<std::uint16_t*>(m.get()) + i, 1);
+        narrow(&wide, type.dtype, reinterpret_cast<std::uint16_t*>(memory) + i, 1);
         break;
       }
       case DType::F64:
-        static_cast<double*>(m.get())[i] = v;
+        reinterpret_cast<double*>(memory)[i] = v;
         break;
       case DType::I64:
-        static_cast<std::int64_t*>(m.get())[i] = 1 + i % 7;
+        reinterpret_cast<std::int64_t*>(memory)[i] = 1 + i % 7;
         break;
       case DType::Bool:
-        static_cast<bool*>(m.get())[i] = i % 2 == 0;
+        reinterpret_cast<bool*>(memory)[i] = i % 2 == 0;
         break;
       default:
         throw InternalError("the sweep has no operands of this type");
@@ -75,25 +67,42 @@ double read_through(const void* data, std::int64_t bytes) {
 }  // namespace
 
 struct Measured::Buffers {
+  explicit Buffers(Device& on) : device(on) {}
+
+  Device& device;
   const graph::OpSchema* schema = nullptr;
   graph::Attributes attributes;
   std::vector<std::optional<graph::TensorType>> inputs, outputs;
-  std::vector<Memory> memory;
   std::vector<TensorView> in, out;
   std::shared_ptr<Kernel> kernel;
   ReorderTask reorder{};
+  RunContext context{};
   bool accumulates = false;
   int threads = 1;
-  Memory workspace;
-  std::int64_t bytes = 0;
   double read = 0;
+  /// Operands, results and workspace one behind another, as in an arena; last the first operand once more.
+  std::unique_ptr<DeviceMemory> memory;
+  std::vector<std::pair<graph::TensorType, std::int64_t>> places;  ///< and where each begins
+  std::int64_t bytes = 0;
 
-  void* add(const graph::TensorType& type) {
-    const auto size = static_cast<std::int64_t>(graph::size_of(type).value());
-    memory.push_back(memory_of(size));
-    fill(memory.back(), type);
-    bytes += size;
-    return memory.back().get();
+  std::int64_t reserve(std::int64_t more) {
+    const auto at = bytes;
+    bytes += (more + kAligned - 1) / kAligned * kAligned;
+    return at;
+  }
+  std::int64_t reserve(const graph::TensorType& type) {
+    places.emplace_back(type, reserve(bytes_of(type)));
+    return places.back().second;
+  }
+  void allocate() {
+    reserve(*inputs.front());
+    memory = std::make_unique<DeviceMemory>(device, bytes);
+    std::vector<std::byte> values;
+    for (const auto& [type, at] : places) {
+      values.resize(static_cast<std::size_t>(bytes_of(type)));
+      fill(values.data(), type);
+      device.upload(memory->at(at), values.data(), values.size());
+    }
   }
 
   costmodel::KernelCase copy(const Case& c) {
@@ -101,13 +110,15 @@ struct Measured::Buffers {
     const auto to = c.channels_last ? plan::Format::Plain : plan::Format::ChannelsLast;
     accumulates = c.op == "accumulate";
     inputs = {c.inputs[0]};
-    reorder = {add(*inputs[0]), add(*inputs[0]), from, to};
+    const auto first = reserve(*inputs[0]), second = reserve(*inputs[0]);
+    allocate();
+    reorder = {memory->at(first), memory->at(second), from, to};
     const plan::KernelInfo info{"reorder", {from}, {to}, 0};
     return predict::copy_case(accumulates ? plan::InstructionKind::Accumulate : plan::InstructionKind::Reorder, *inputs[0],
                               accumulates ? nullptr : &info, inputs[0]->dtype);
   }
 
-  costmodel::KernelCase node(const Case& c, const CpuBackend& backend) {
+  costmodel::KernelCase node(const Case& c, const ComputeBackend& backend) {
     schema = &graph::op_table()[graph::op(c.op)];
     attributes = c.attributes;
     std::vector<plan::Format> formats;
@@ -116,19 +127,34 @@ struct Measured::Buffers {
       formats.push_back(c.channels_last && type && type->shape.size() == 4 ? plan::Format::ChannelsLast : plan::Format::Plain);
     for (auto& type : schema->infer({inputs, {}, attributes})) outputs.emplace_back(std::move(type));
     const auto offer = backend.offer({*schema, attributes, inputs, outputs, formats, threads});
-    kernel = backend.make(offer.implementation, {*schema, attributes, inputs, outputs, offer.input_formats, offer.output_formats, threads});
-    workspace = memory_of(kernel->workspace_bytes());
+    kernel = backend.make(offer.implementation,
+                          {*schema, attributes, inputs, outputs, offer.input_formats, offer.output_formats, threads, &device});
+    std::vector<std::int64_t> places_of;
+    for (const auto* types : {&inputs, &outputs})
+      for (const auto& type : *types) places_of.push_back(type ? reserve(*type) : 0);
+    const auto workspace = reserve(kernel->workspace_bytes());
+    allocate();
+    context = {0, 0, memory->at(workspace), device.stream(), device.fault()};
     for (std::size_t i = 0; i < inputs.size(); ++i)
-      in.push_back(inputs[i] ? TensorView{add(*inputs[i]), &*inputs[i], offer.input_formats[i]} : TensorView{});
-    for (std::size_t i = 0; i < outputs.size(); ++i) out.push_back({add(*outputs[i]), &*outputs[i], offer.output_formats[i]});
+      in.push_back(inputs[i] ? TensorView{memory->at(places_of[i]), &*inputs[i], offer.input_formats[i]} : TensorView{});
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      out.push_back({memory->at(places_of[inputs.size() + i]), &*outputs[i], offer.output_formats[i]});
     const plan::KernelInfo info{offer.implementation, offer.input_formats, offer.output_formats, kernel->workspace_bytes()};
     return predict::kernel_case(predict::KernelCall{*schema, {inputs, outputs, attributes}, info}, threads);
   }
+
+  void call() {
+    if (kernel) return kernel->run(in, out, context);
+    if (!accumulates) return exec::reorder(reorder, *inputs[0], threads);
+    accumulate(reorder.to, reorder.from, *inputs[0], threads);
+  }
 };
 
-Measured::Measured(const Case& c, const CpuBackend& backend, int threads) : buffers_(std::make_unique<Buffers>()) {
+Measured::Measured(const Case& c, const ComputeBackend& backend, int threads) : buffers_(std::make_unique<Buffers>(backend.device())) {
   buffers_->threads = threads;
-  kernel_ = c.op == "reorder" || c.op == "accumulate" ? buffers_->copy(c) : buffers_->node(c, backend);
+  const bool copies = c.op == "reorder" || c.op == "accumulate";
+  if (copies && !backend.device().is_host()) throw Refusal(c.op + ": measured on the host alone");
+  kernel_ = copies ? buffers_->copy(c) : buffers_->node(c, backend);
   kernel_.threads = threads;
 }
 Measured::~Measured() = default;
@@ -136,24 +162,34 @@ Measured::Measured(Measured&&) noexcept = default;
 
 std::int64_t Measured::bytes() const { return buffers_->bytes; }
 
-void Measured::call() {
-  auto& b = *buffers_;
-  if (b.kernel) return b.kernel->run(b.in, b.out, {0, 0, b.workspace.get()});
-  b.accumulates ? accumulate(b.reorder.to, b.reorder.from, *b.inputs[0], b.threads) : reorder(b.reorder, *b.inputs[0], b.threads);
-}
-
 void Measured::run() {
   auto& b = *buffers_;
-  b.read += read_through(b.memory.front().get(), static_cast<std::int64_t>(graph::size_of(*b.inputs[0]).value()));
+  b.read += read_through(b.memory->data(), bytes_of(*b.inputs[0]));
   const long before = interruptions();
   const double wall = now_seconds(), cpu = thread_seconds();
-  call();
+  b.call();
   Run r{thread_seconds() - cpu, now_seconds() - wall, true};
   r.quiet = interruptions() == before;
   runs_.push_back(r);
 }
 
-FlopsPerSecond product_rate(const CpuBackend& backend, DType type) {
+void Measured::run_behind(const DeviceMemory& other) {
+  auto& b = *buffers_;
+  auto& device = b.device;
+  const auto [type, fresh] = b.places.back();
+  device.clear(other.data(), static_cast<std::size_t>(other.bytes()));
+  device.copy(b.memory->data(), b.memory->at(fresh), static_cast<std::size_t>(bytes_of(type)));
+  const auto begin = device.mark();
+  const double asked = now_seconds();
+  b.call();
+  const double issue = now_seconds() - asked;
+  const auto end = device.mark();
+  const double seconds = device.time_of(end) - device.time_of(begin);
+  device.forget_marks();
+  runs_.push_back({seconds, seconds, true, issue});
+}
+
+FlopsPerSecond product_rate(const ComputeBackend& backend, DType type) {
   constexpr std::int64_t kSize = 1024;
   constexpr int kRuns = 8;
   const graph::TensorType matrix{type, {kSize, kSize}};

@@ -19,6 +19,7 @@
 #include "exec/play/operand_views.hpp"
 #include "exec/play/played_times.hpp"
 #include "exec/play/sample_loading.hpp"
+#include "exec/play/staged_samples.hpp"
 #include "exec/play/stored_tensors.hpp"
 #include "plan/collectives/exchange.hpp"
 #include "plan/memory/under_way.hpp"
@@ -59,6 +60,7 @@ class Executor::Impl {
         messages_(program_, world_, device_, device_.is_host() ? memory_.arrivals() : std::span<std::byte>()),
         moves_(program_, world_.rank()),
         loading_(program_, g_, world_.rank()),
+        staged_(loading_, device_),
         compressed_(program_, g_, world_.rank(), device_) {
     omp_set_num_threads(options.threads);  // loops outside the kernels too: ranks share the cores, and a team that spins starves the others
     flush_.emplace();
@@ -70,6 +72,7 @@ class Executor::Impl {
     now_.step = request.step;
     row_end_ = request.row.end;
     data_ = &data;
+    const StagedSamples::ReadingAhead reading_ahead(staged_);
     record_ = request.record;
     result_ = {};
     if (record_) times_.begin_step();
@@ -316,9 +319,8 @@ class Executor::Impl {
     const auto& buffer = role_.buffers[i.outputs[0]];
     const SampleLoading::Place place{now_.slot_step, loop_micro_batch()};
     if (device_.is_host()) return loading_.load(*data_, buffer, type, place, data(i.outputs[0]));
-    std::vector<std::byte> samples(static_cast<std::size_t>(graph::size_of(type).value()));
-    loading_.load(*data_, buffer, type, place, samples.data());
-    device_.upload(data(i.outputs[0]), samples.data(), samples.size());
+    const int passes = watch_ || role_.variant_samples.size() > 1 ? 0 : per_micro_batch_ ? program_.micro_batches : 1;
+    staged_.load(*data_, {buffer, type, place, passes}, data(i.outputs[0]));
   }
 
   [[nodiscard]] bool has_non_finite(BufferIndex b) const {
@@ -449,6 +451,7 @@ class Executor::Impl {
   std::map<std::tuple<std::uint16_t, std::uint32_t, std::int64_t>, Begun> tickets_;  ///< by body, instruction, plan::number_of()
   BlockMoves moves_;
   SampleLoading loading_;
+  StagedSamples staged_;
   CompressedSums compressed_;
 };
 

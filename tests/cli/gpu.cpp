@@ -89,6 +89,16 @@ TEST_CASE("a GPU that cannot be had is named, and what is missing") {
   check_failure(rehearse(run(kGpt, "--backend gpu")), 1, {"auto, onednn, reference or cuda"});
 }
 
+TEST_CASE("calibrate of a GPU says what it cannot do") {
+  const TemporaryFolder folder;
+  const auto calibrate = "calibrate --quick -o " + (folder / "machine.json") + " --backend ";
+  check_failure(rehearse(calibrate + "cuda", 0, kEmulated), 3, {"an emulated GPU", "catalogue"});
+  check_failure(rehearse(calibrate + "cuda", 2, kEmulated), 1, {"--backend cuda", "without mpirun"});
+  check_failure(rehearse(calibrate + "onednn"), 1, {"--backend onednn", "cuda"});
+  check_failure(rehearse(calibrate + "cuda", 0, "REHEARSAL_CUDA_MODULE=/nowhere/librehearsal_cuda.so "), 4, {"not installed"});
+  CHECK(!std::filesystem::exists(folder / "machine.json"));
+}
+
 TEST_CASE("inspect shows the kernels of a GPU") {
   const auto shown =
       result_of(rehearse(std::string("inspect ") + kResnet + " --batch 4 --kernels --backend cuda --format json", 0, kEmulated));

@@ -48,6 +48,28 @@ platforms::Device chip() {
   return device;
 }
 
+TEST_CASE("a device that is not here has the kernels that were measured on its like, whatever they are called") {
+  auto named = kProducts;
+  for (auto& k : named) k.implementation = "library:product";
+  auto c = measured(named);
+  // The same with rounded factors, ten times as fast: 1 s, where the others take 10 s and more.
+  auto rounding = named[3];
+  rounding.implementation = "library:product-tf32";
+  c.samples.push_back(sample(rounding, 1.0));
+  fit(c);
+  auto asked = named[3];
+  asked.implementation = "table";
+  CHECK(CostModel(chip(), c, "f32").kernel(asked).seconds.value() == Approx(seconds_of(named[3])));
+  CHECK(CostModel(chip(), c, "f32").kernel(asked).evidence == Evidence::Exact);
+  CHECK(CostModel(chip(), c, "tf32").kernel(asked).seconds.value() == Approx(1.0));
+  // Of a size that nobody measured: by the fit of its like, and with rounded factors, of which one sample fits nothing, by the datasheet.
+  auto other = product(3e8, 3e5);
+  other.implementation = "table";
+  CHECK(CostModel(chip(), c, "f32").kernel(other).evidence == Evidence::Fitted);
+  CHECK(CostModel(chip(), c, "f32").kernel(other).seconds.value() == Approx(seconds_of(other)));
+  CHECK(CostModel(chip(), c, "tf32").kernel(other).evidence == Evidence::Datasheet);
+}
+
 TEST_CASE("rates and overhead are found again in what was made with them") {
   auto c = measured(kProducts);
   fit(c);

@@ -42,6 +42,26 @@ TEST_CASE("products that stay in f32 in a run of 16 bits have the rate of f32") 
   CHECK(product(CostModel(all, {}, "tf32"), DType::F32).value() < 0.5 * product(wide, DType::F32).value());
 }
 
+TEST_CASE("products in 16 bits whose rows lie at odd places reach a part of the rate") {
+  const CostModel model(chip(), {}, "bf16");
+  const auto seconds = [&](int alignment, DType dtype) {
+    return model.kernel({"MatMul", "", "", graph::CostFamily::MatMul, {Flops(1e15), Bytes(1e6)}, dtype, 1, alignment}).seconds.value();
+  };
+  // 1e15 / (share of 8e12) is more than a hundred seconds: the gap of a microsecond does not count.
+  const double whole = seconds(16, DType::BF16);
+  CHECK(seconds(2, DType::BF16) == Approx(whole / 0.22));
+  CHECK(seconds(4, DType::BF16) == Approx(whole / 0.38));
+  CHECK(seconds(8, DType::BF16) == Approx(whole / 0.62));
+  CHECK(seconds(4, DType::F32) == seconds(16, DType::F32));
+  auto processor = chip();
+  processor.kind = platforms::DeviceKind::Cpu;
+  const auto on_processor = [&](int alignment) {
+    return CostModel(processor, {}, "bf16")
+        .kernel({"MatMul", "", "", graph::CostFamily::MatMul, {Flops(1e15), Bytes(1e6)}, DType::BF16, 1, alignment});
+  };
+  CHECK(on_processor(2).seconds == on_processor(16).seconds);
+}
+
 TEST_CASE("what is bound by memory takes the bytes at the share of bandwidth that the device's generation reaches") {
   auto device = chip();
   device.generation = "hopper";

@@ -68,7 +68,8 @@ TEST_CASE("every kernel of the sweep runs and is fast where it costs") {
 TEST_CASE("a measured convolution answers exactly for the same layer of a plan") {
   const graph::Attributes window{{"kernel_shape", Sizes{3, 3}}, {"pads", Sizes{1, 1, 1, 1}}, {"strides", Sizes{1, 1}}};
   const bench::Case c{"Conv", window, {graph::TensorType{DType::F32, {2, 4, 8, 8}}, graph::TensorType{DType::F32, {8, 4, 3, 3}}}, true};
-  bench::Measured measured(c, CpuBackend("onednn"), 1);
+  const CpuBackend backend("onednn");
+  bench::Measured measured(c, backend, 1);
   // The text that plan::kernel_case builds of an instruction: attributes, operands with formats, results with formats.
   CHECK(measured.kernel().signature ==
         "kernel_shape=[3,3];pads=[1,1,1,1];strides=[1,1]|f32[2,4,8,8]channels-last|f32[8,4,3,3]>|f32[2,8,8,8]channels-last>");
@@ -143,7 +144,8 @@ TEST_CASE("the sweep has every family in bf16, and products of both 16-bit types
 
 TEST_CASE("a kernel that reads 16 bits is priced as one, also where its sums are f64") {
   const graph::TensorType image{DType::BF16, {2, 4, 8, 8}};
-  const bench::Measured measured({"BatchNormSums", {{"count", std::int64_t{128}}}, {image}, true}, CpuBackend("onednn"), 1);
+  const CpuBackend backend("onednn");
+  const bench::Measured measured({"BatchNormSums", {{"count", std::int64_t{128}}}, {image}, true}, backend, 1);
   CHECK(measured.kernel().dtype == DType::BF16);
 }
 

@@ -93,6 +93,22 @@ TEST_CASE("random contents depend on seed and stream alone") {
   CHECK(mean == Approx(1).margin(0.25));  // standard error 2 / sqrt(1000) = 0.063; four of them
 }
 
+TEST_CASE("parts of contents that are made are those of the whole") {
+  for (const Contents& contents :
+       {Contents{DType::F32, RandomNormal{0.5, 2}}, Contents{DType::F32, RandomUniform{-1, 3}}, Contents{DType::F32, Fill{7}}}) {
+    CHECK(is_made(contents));
+    std::vector<float> whole(10), parts(10);
+    read_into(contents, {2, 5}, DType::F32, {3, 4}, whole.data());
+    make_into(contents, {0, 4}, DType::F32, {3, 4}, parts.data());
+    make_into(contents, {4, 6}, DType::F32, {3, 4}, parts.data() + 4);
+    CHECK(parts == whole);
+  }
+  std::vector<std::int64_t> integers(2);
+  make_into({DType::I64, Fill{7}}, {5, 2}, DType::I64, {}, integers.data());
+  CHECK(integers == std::vector<std::int64_t>{7, 7});
+  CHECK(!is_made(Contents{}));
+}
+
 TEST_CASE("bytes of another length than the shape are refused") {
   CHECK_THROWS_AS(read_reals(bytes_as<float>(DType::F32, {1, 2}), {3}, 0, 0), BadInput);
 }

@@ -1,0 +1,59 @@
+#pragma once
+// Samples for a device that is not the host. They are read into memory of the host from which the device copies quickly; those that are
+// wanted next are read while the device computes.
+
+#include <future>
+#include <map>
+#include <memory>
+
+#include "exec/kernels/device.hpp"
+#include "exec/play/sample_loading.hpp"
+
+namespace rehearsal::exec {
+
+/// Of one rank. What it refers to must outlive it.
+class StagedSamples {
+ public:
+  StagedSamples(const SampleLoading& loading, Device& device) : loading_(loading), device_(device) {}
+
+  struct Wanted {
+    const plan::Buffer& buffer;
+    const graph::TensorType& type;  ///< local
+    SampleLoading::Place place;
+    int passes = 1;  ///< that load it in a step, of the same type; 0: the next one is of another
+  };
+  /// To memory of the device. Throws what reading the samples throws.
+  void load(DataSource&, const Wanted&, void* to);
+
+  /// While it lives, samples may be read ahead; its end waits for them, so that a source may go when a step has ended.
+  class ReadingAhead {
+   public:
+    explicit ReadingAhead(StagedSamples& staged) : staged_(staged) {}
+    ~ReadingAhead() { staged_.wait(); }
+    ReadingAhead(const ReadingAhead&) = delete;
+    ReadingAhead& operator=(const ReadingAhead&) = delete;
+
+   private:
+    StagedSamples& staged_;
+  };
+
+ private:
+  /// What was read ahead, and of which source; memory without samples otherwise.
+  struct Staged {
+    std::unique_ptr<DeviceMemory> memory;
+    const DataSource* source = nullptr;
+    plan::SampleRange samples{};
+    std::shared_future<void> reading;  ///< what was begun last
+  };
+  Staged& place_for(const Wanted&);
+  void read(DataSource&, const Wanted&, Staged&) const;
+  void read_ahead(DataSource&, const Wanted&, Staged&);
+  void wait();
+
+  const SampleLoading& loading_;
+  Device& device_;
+  std::map<const plan::Buffer*, Staged> staged_;
+  std::shared_future<void> last_;  ///< of all: sources are read by one thread at a time
+};
+
+}  // namespace rehearsal::exec
