@@ -1,7 +1,6 @@
 #include "exec/calibrate.hpp"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include "exec/bench/machine.hpp"
 #include "exec/bench/measured.hpp"
 #include "exec/bench/storage.hpp"
+#include "exec/comm/usable_cores.hpp"
 #include "exec/host/cpu_backend.hpp"
 #include "platforms/json.hpp"
 
@@ -116,7 +116,7 @@ CalibrationResult calibrate_together(Communicator& world, const CalibrationBudge
 
 void calibrate_threads(costmodel::Calibration& calibration, const CalibrationBudget& budget, Progress& progress) {
   refuse_debug_build();
-  const int threads = bench::physical_cores();
+  const int threads = cores_of_node();
   if (threads < 2) return;
   const CpuBackend backend("onednn");
   auto kernels = prepared(backend, {budget.seconds, false}, threads, memory_of_machine() * kShareOfMemory);
@@ -152,13 +152,6 @@ void calibrate_storage(platforms::Platform& platform, const std::string& folder,
   platform.storage->latency = latency;
 }
 
-void leave_binding() {
-  cpu_set_t all;
-  CPU_ZERO(&all);
-  for (std::size_t core = 0; core < CPU_SETSIZE; ++core) CPU_SET(core, &all);
-  (void)sched_setaffinity(0, sizeof all, &all);  // the kernel takes those that there are
-}
-
 namespace {
 
 [[noreturn]] void become(const std::vector<std::string>& command) {
@@ -191,7 +184,7 @@ int wait_for(pid_t child, double limit_seconds) {
 }  // namespace
 
 void run_on_all_cores(const std::string& program, const std::vector<std::string>& arguments, double limit_seconds, int ranks) {
-  const int started = ranks > 0 ? ranks : bench::physical_cores();
+  const int started = ranks > 0 ? ranks : cores_of_node();
   std::vector<std::string> command = {"mpirun", "--oversubscribe", "-n", std::to_string(started), program};
   command.insert(command.end(), arguments.begin(), arguments.end());
   const pid_t child = fork();

@@ -48,9 +48,6 @@ void refuse_debug_build();
 /// nodes, a file system that they share. Throws BadInput naming --storage.
 void calibrate_storage(platforms::Platform& platform, const std::string& folder, double seconds, Progress& progress);
 
-/// This thread, and those that it starts from now on, may use all cores of the node again, where a launcher has bound its ranks to some.
-void leave_binding();
-
 /// Starts `program arguments...` with mpirun as so many ranks (0: one per core), its results to stderr, and waits for it.
 /// Throws EnvironmentFailure when it cannot be started, fails, or takes longer than `limit_seconds`.
 void run_on_all_cores(const std::string& program, const std::vector<std::string>& arguments, double limit_seconds, int ranks = 0);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -12,6 +11,7 @@
 #include "cli/command.hpp"
 #include "cli/data_options.hpp"
 #include "cli/model_options.hpp"
+#include "exec/comm/usable_cores.hpp"
 #include "exec/data/data.hpp"
 #include "exec/data/values/wanted.hpp"
 
@@ -63,7 +63,7 @@ int bench_data(const BenchDataOptions& o, Terminal& terminal) {
   if (!model.batch) model.batch = 32;
   std::vector<std::string> warnings;
   const auto training = load_training(model, warnings);
-  const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const auto cores = exec::usable_cores();
   const auto options = o.data.options(o.model.seed, cores);
   const auto found = speed_of(options, training, o.steps);
   auto alone = options;

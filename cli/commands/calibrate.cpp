@@ -13,6 +13,7 @@
 #include "cli/own_ranks.hpp"
 #include "exec/backends.hpp"
 #include "exec/comm/communicator.hpp"
+#include "exec/comm/usable_cores.hpp"
 #include "platforms/devices.hpp"
 #include "platforms/json.hpp"
 #include "platforms/strict_json.hpp"

@@ -6,13 +6,12 @@
 #include <algorithm>
 #include <ctime>
 #include <fstream>
-#include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/thread_time.hpp"
 #include "exec/comm/communicator.hpp"
+#include "exec/comm/usable_cores.hpp"
 #include "exec/host/fast.hpp"
 #include "exec/kernels/native/loops.hpp"
 
@@ -130,23 +129,13 @@ CoreLimits measure_core(double seconds) {
           FlopsPerSecond(0)};
 }
 
-int physical_cores() {
-  std::set<std::string> cores;
-  const auto processors = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  for (int c = 0; c < processors; ++c) {
-    const auto siblings = first_line("/sys/devices/system/cpu/cpu" + std::to_string(c) + "/topology/thread_siblings_list");
-    cores.insert(siblings.empty() ? std::to_string(c) : siblings);
-  }
-  return static_cast<int>(cores.size());
-}
-
 costmodel::MachineContext describe_machine() {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   costmodel::MachineContext c;
   c.items["host"] = host;
   c.items["cpu"] = proc_value("/proc/cpuinfo", "model name");
-  c.items["cores"] = std::to_string(physical_cores());
+  c.items["cores"] = std::to_string(cores_of_node());
   c.items["caches"] = caches();
   c.items["memory"] = proc_value("/proc/meminfo", "MemTotal");
   c.items["load"] = first_line("/proc/loadavg");
@@ -157,7 +146,7 @@ costmodel::MachineContext describe_machine() {
 }
 
 platforms::Platform platform_of(const CoreLimits& limits, const costmodel::Calibration& calibration, MeasuringRanks ranks) {
-  const auto cores = physical_cores();
+  const auto cores = cores_of_node();
   const double memory = 1024.0 * std::stod("0" + proc_value("/proc/meminfo", "MemTotal"));
   const std::string measured = measured_by(ranks, cores);
   platforms::NodeGroup node;

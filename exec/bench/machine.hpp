@@ -18,7 +18,6 @@ struct CoreLimits {
 /// Best of short bursts of thread CPU time within `seconds`.
 [[nodiscard]] CoreLimits measure_core(double seconds);
 
-[[nodiscard]] int physical_cores();
 [[nodiscard]] costmodel::MachineContext describe_machine();
 
 /// Where the ranks that measured were.

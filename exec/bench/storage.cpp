@@ -16,6 +16,7 @@
 #include "base/thread_time.hpp"
 #include "exec/bench/machine.hpp"
 #include "exec/comm/communicator.hpp"
+#include "exec/comm/usable_cores.hpp"
 #include "exec/data/pictures/picture_input.hpp"
 #include "exec/data/stored_file.hpp"
 
@@ -112,7 +113,7 @@ double rate_of(const std::vector<Done>& threads) {
 
 BytesPerSecond bandwidth_of(const std::vector<std::string>& files, double seconds) {
   constexpr std::size_t kReaders = 16;
-  std::vector<Done> done(std::max(kReaders, static_cast<std::size_t>(physical_cores())));
+  std::vector<Done> done(std::max(kReaders, static_cast<std::size_t>(cores_of_node())));
   on_threads(done.size(), files, seconds, [&](std::size_t thread, const std::string& path) {
     forget(path);
     const double begin = now_seconds();
@@ -144,7 +145,7 @@ std::optional<BytesPerSecond> decoding_of(const std::vector<std::string>& files,
   if (pictures.empty()) return std::nullopt;
   const Wanted wanted{"image", {DType::F32, {1, 3, kPictureSide, kPictureSide}}};
   const PictureInput input(wanted, {}, pictures.front());
-  std::vector<Done> done(static_cast<std::size_t>(physical_cores()));
+  std::vector<Done> done(static_cast<std::size_t>(cores_of_node()));
   on_threads(done.size(), pictures, seconds, [&](std::size_t thread, const std::string& path) {
     std::vector<float> out(3 * kPictureSide * kPictureSide);
     const auto bytes = StoredFile(path).bytes();

@@ -17,6 +17,7 @@
 
 #include "exec/comm/mpi_error.hpp"
 #include "exec/comm/slow_messages.hpp"
+#include "exec/comm/usable_cores.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -74,6 +75,7 @@ Communicator::Communicator() : mpi_(std::make_unique<Mpi>()) {
   int lowest = rank_;
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &lowest, 1, MPI_INT, MPI_MIN, node), "finding the ranks of this node");
   make_board();
+  share_cores();
   std::vector<int> lowest_of(static_cast<std::size_t>(size));
   check_mpi(MPI_Allgather(&lowest, 1, MPI_INT, lowest_of.data(), 1, MPI_INT, MPI_COMM_WORLD), "finding the nodes");
   std::map<int, int> number_of;
@@ -82,6 +84,16 @@ Communicator::Communicator() : mpi_(std::make_unique<Mpi>()) {
   for (auto& [l, number] : number_of) number = next++;
   node_of_.clear();
   for (const int l : lowest_of) node_of_.push_back(number_of.at(l));
+}
+
+/// Ranks that a launcher has bound to cores of their own share none; others share all that they may use.
+void Communicator::share_cores() {
+  leave_default_binding();
+  const int first = first_usable_processor(), own = usable_cores();
+  std::vector<int> firsts(static_cast<std::size_t>(local_size_));
+  check_mpi(MPI_Allgather(&first, 1, MPI_INT, firsts.data(), 1, MPI_INT, mpi_->node), "sharing the cores of this node");
+  const bool shared = std::all_of(firsts.begin(), firsts.end(), [&](int other) { return other == first; });
+  cores_ = std::max(1, shared ? own / local_size_ : std::min(own, cores_of_node() / local_size_));
 }
 
 void Communicator::make_board() {

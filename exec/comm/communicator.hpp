@@ -55,6 +55,7 @@ class Communicator {
   [[nodiscard]] int size() const { return static_cast<int>(node_of_.size()); }
   [[nodiscard]] int local_rank() const { return local_rank_; }  ///< among the ranks of this node
   [[nodiscard]] int local_size() const { return local_size_; }  ///< ranks on this node
+  [[nodiscard]] int cores() const { return cores_; }            ///< that this rank may compute on: its part of those that ranks share
   /// Nodes are numbered in the order of their lowest rank.
   [[nodiscard]] int node_of(int rank) const { return node_of_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] int nodes() const;
@@ -140,6 +141,7 @@ class Communicator {
 
   /// Memory that the ranks of a node share.
   void make_board();
+  void share_cores();
   [[nodiscard]] BoardPlace& own_place() { return *places_[static_cast<std::size_t>(local_rank_)]; }
   [[nodiscard]] std::string at_what(const Neighbour&) const;
 
@@ -151,7 +153,7 @@ class Communicator {
   std::function<void(const Error&)> end_;
   double next_look_ = 0;
   bool stall_is_given_ = false;  ///< by REHEARSAL_STALL_SECONDS
-  int rank_ = 0, local_rank_ = 0, local_size_ = 1;
+  int rank_ = 0, local_rank_ = 0, local_size_ = 1, cores_ = 1;
   std::vector<int> node_of_{0};
   double stall_seconds_ = StallTime().seconds();
 };

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <thread>
 
 #include "base/error.hpp"
+#include "exec/comm/usable_cores.hpp"
 #include "exec/host/block_moves.hpp"
 #include "exec/host/stashes.hpp"
 #include "exec/play/compressed_sums.hpp"
@@ -456,7 +456,8 @@ class Executor::Impl {
 };
 
 int threads_per_rank(const Communicator& world) {
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / world.local_size());
+  const int asked = threads_asked_for();
+  return asked > 0 ? asked : world.cores();
 }
 
 Executor::Executor(const Training& training, const ComputeBackend& backend, const ExecutorOptions& options)

@@ -36,7 +36,7 @@ struct StepResult {
   std::vector<std::pair<std::int64_t, predict::TimedInstruction>> late;
 };
 
-/// Cores of this machine ÷ ranks of this job on it, at least 1.
+/// What OMP_NUM_THREADS says, otherwise the rank's cores.
 [[nodiscard]] int threads_per_rank(const Communicator& world);
 
 /// Steps that follow each other; without a flush where the plan's schedule has none.

@@ -10,6 +10,7 @@
 #include "costmodel/cost_model.hpp"
 #include "exec/bench/machine.hpp"
 #include "exec/bench/measured.hpp"
+#include "exec/comm/usable_cores.hpp"
 #include "exec/host/cpu_backend.hpp"
 #include "platforms/fabric.hpp"
 #include "platforms/json.hpp"
@@ -91,9 +92,9 @@ TEST_CASE("the file of a machine is a platform and its measurements") {
   r.platform = bench::platform_of(kCore, r.calibration, {});
   r.calibration.context = bench::describe_machine();
   const auto platform = platforms::read_platform_text(machine_json_text(r), "machine.json");
-  CHECK(platforms::device_count(platform) == bench::physical_cores());
+  CHECK(platforms::device_count(platform) == cores_of_node());
   CHECK(platform == r.platform);
-  CHECK(r.calibration.context.items.at("cores") == std::to_string(bench::physical_cores()));
+  CHECK(r.calibration.context.items.at("cores") == std::to_string(cores_of_node()));
   CHECK(r.calibration.context.items.count("libraries") == 1);
   // bf16 at 4e11 was measured, f16 (0) was not: a prediction in it has no peak, and says so.
   CHECK(platform.nodes[0].device.peak("bf16")->value() == 4e11);
