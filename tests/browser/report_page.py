@@ -36,7 +36,7 @@ const frames = async n => { for (let i = 0; i < n; ++i) await new Promise(r => r
     for (let i = 0; i < pixels.length; i += 4) if (pixels[i + 3]) colours.add(pixels[i] + ',' + pixels[i + 1] + ',' + pixels[i + 2]);
     found.colours = colours.size;
     const texts = new Set();
-    for (let x = canvas.clientWidth * 0.3; x < canvas.clientWidth; x += 3) texts.add(point(x, 30)).add(point(x, 60));
+    for (let x = canvas.clientWidth * 0.02; x < canvas.clientWidth; ++x) texts.add(point(x, 30)).add(point(x, 60));
     found.hints = [...texts].filter(Boolean);
     const tall = canvas.clientHeight;
     wheel(-400); await frames(3); found.zoomed = view();

@@ -57,11 +57,11 @@ REHEARSAL_BODY Result value_of(const F& function, const T* const* x, const std::
   if constexpr (!F::predicate) return static_cast<Result>(function.template value<Real<T>>(real(x[I][at[I]])...));
 }
 
-/// So many elements at a time as 16 bytes hold.
+/// So many elements at a time as 16 bytes hold, but one of f64, two of which take more registers than a thread should have.
 template <class F, class T, class Result>
 struct InSteps {
   static constexpr std::size_t kOperands = static_cast<std::size_t>(F::arity);
-  static constexpr int kSize = Pack<T>::kSize;
+  static constexpr int kSize = sizeof(T) == sizeof(double) ? 1 : Pack<T>::kSize;
   F function;
   const T* x[kOperands];
   Result* y;

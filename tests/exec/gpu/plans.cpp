@@ -195,7 +195,7 @@ TEST_CASE("the arena of ResNet-50 holds what the kernels' plans ask for") {
       for (const auto& i : body.instructions) {
         if (i.kind != plan::InstructionKind::Kernel || i.kernel < 0) continue;
         const auto& info = role.kernels[static_cast<std::size_t>(i.kernel)];
-        if (info.implementation != "cudnn:convolution") continue;
+        if (info.implementation != (tf32 ? "cudnn:convolution-tf32" : "cudnn:convolution")) continue;
         ++convolutions;
         // As the executor makes it.
         const auto& node = training.graph[i.node];
