@@ -17,7 +17,7 @@ namespace rehearsal::exec {
 void leave_binding();
 
 /// Leaves a binding that nobody asked for: Open MPI binds each of one or two ranks to a core of its own unless it is told otherwise, and
-/// the node's other cores would do nothing. What `mpirun --bind-to` says stays.
+/// the node's other cores would do nothing. What `mpirun --bind-to` says stays. Open MPI 4 tells its ranks; of others nothing is known.
 void leave_default_binding();
 
 /// OMP_NUM_THREADS where it is set to a number, 0 otherwise. Throws BadInput where it is set to something else.
