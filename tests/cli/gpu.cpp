@@ -99,6 +99,23 @@ TEST_CASE("calibrate of a GPU says what it cannot do") {
   CHECK(!std::filesystem::exists(folder / "machine.json"));
 }
 
+TEST_CASE("steps that an H100 took lie in the intervals of what was measured on it") {
+  // h100_machine.json: `rehearse calibrate --backend cuda --quick` on that GPU; the steps: docs/gpu.md, bf16, AdamW.
+  const auto [model, batch, measured, least] = GENERATE(std::tuple{"zoo:resnet50", 64, 0.0285, 0.9}, std::tuple{"zoo:gpt2", 8, 0.0478, 0.7},
+                                                        std::tuple{"'zoo:bert?layers=12&hidden=768&heads=12&seq=512'", 16, 0.0327, 0.9});
+  const auto said =
+      result_of(rehearse(std::string("estimate ") + model + " --batch " + std::to_string(batch) +
+                         " --framework rehearse --dtype bf16 --optimizer adamw --dropout off --format json --platform " REHEARSAL_H100
+                         " --machine " REHEARSAL_H100));
+  const auto& step = said.at("step_seconds");
+  INFO(model << " " << step);
+  CHECK(step.at("low") < measured);
+  CHECK(step.at("high") > measured);
+  // How far it is off today: GPT-2 by 28 %.
+  CHECK(step.at("value") > least * measured);
+  CHECK(step.at("value") < measured * 1.1);
+}
+
 TEST_CASE("inspect shows the kernels of a GPU") {
   const auto shown =
       result_of(rehearse(std::string("inspect ") + kResnet + " --batch 4 --kernels --backend cuda --format json", 0, kEmulated));
