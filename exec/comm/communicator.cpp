@@ -88,7 +88,7 @@ Communicator::Communicator() : mpi_(std::make_unique<Mpi>()) {
 
 /// Ranks that a launcher has bound to cores of their own share none; others share all that they may use.
 void Communicator::share_cores() {
-  leave_default_binding();
+  leave_default_binding(local_size_);
   const int first = first_usable_processor(), own = usable_cores();
   std::vector<int> firsts(static_cast<std::size_t>(local_size_));
   check_mpi(MPI_Allgather(&first, 1, MPI_INT, firsts.data(), 1, MPI_INT, mpi_->node), "sharing the cores of this node");

@@ -1,6 +1,7 @@
 #include "exec/comm/usable_cores.hpp"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -23,11 +24,11 @@ std::string siblings_of(std::size_t processor) {
   return line.empty() ? std::to_string(processor) : line;
 }
 
-/// Those that this thread may run on; where the system does not say, all.
-cpu_set_t allowed_processors() {
+/// Those that a process may run on (0: this thread); where the system does not say, all.
+cpu_set_t allowed_processors(pid_t process = 0) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return allowed;
+  if (sched_getaffinity(process, sizeof allowed, &allowed) == 0) return allowed;
   for (std::size_t p = 0; p < std::max(1U, std::thread::hardware_concurrency()); ++p) CPU_SET(p, &allowed);
   return allowed;
 }
@@ -40,16 +41,35 @@ int count_cores(std::size_t processors, const MayUse& may_use) {
   return std::max(1, static_cast<int>(cores.size()));
 }
 
+int count_cores(const cpu_set_t& allowed) {
+  return count_cores(CPU_SETSIZE, [&](std::size_t p) { return CPU_ISSET(p, &allowed) != 0; });
+}
+
+/// What /proc says of a process under this key.
+std::string status_of(pid_t process, const std::string& key) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/status");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(key + ":\t")) return line.substr(key.size() + 2);
+  return "";
+}
+
+/// The process of Open MPI that started this one, perhaps through others such as a shell; 0 where there is none.
+pid_t launcher() {
+  for (pid_t process = getppid(); process > 1;) {
+    const auto name = status_of(process, "Name");
+    if (name == "mpirun" || name == "mpiexec" || name == "orterun" || name == "orted") return process;
+    process = parse_number<pid_t>(status_of(process, "PPid")).value_or(0);
+  }
+  return 0;
+}
+
 }  // namespace
 
 int cores_of_node() {
   return count_cores(std::max(1U, std::thread::hardware_concurrency()), [](std::size_t) { return true; });
 }
 
-int usable_cores() {
-  const auto allowed = allowed_processors();
-  return count_cores(CPU_SETSIZE, [&](std::size_t p) { return CPU_ISSET(p, &allowed) != 0; });
-}
+int usable_cores() { return count_cores(allowed_processors()); }
 
 int first_usable_processor() {
   const auto allowed = allowed_processors();
@@ -65,9 +85,13 @@ void leave_binding() {
   (void)sched_setaffinity(0, sizeof all, &all);  // the kernel takes those that there are
 }
 
-void leave_default_binding() {
+void leave_default_binding(int ranks) {
   const bool bound = std::getenv("OMPI_MCA_orte_bound_at_launch") != nullptr;
-  if (bound && std::getenv("OMPI_MCA_hwloc_base_binding_policy") == nullptr) leave_binding();
+  if (!bound || std::getenv("OMPI_MCA_hwloc_base_binding_policy") != nullptr) return;
+  const auto by = launcher();
+  if (by == 0) return;
+  const auto allowed = allowed_processors(by);
+  if (count_cores(allowed) / std::max(1, ranks) > usable_cores()) (void)sched_setaffinity(0, sizeof allowed, &allowed);
 }
 
 int threads_asked_for() {

@@ -33,6 +33,8 @@ TEST_CASE("ranks share the cores of their node, unless they are bound to some") 
   // Open MPI 4 says so where it binds a rank to one core by itself; 5 does not.
   if (run_shell(kMpirun + "-n 1 env").out.find("OMPI_MCA_orte_bound_at_launch") != std::string::npos)
     CHECK(threads_of("env -u OMP_NUM_THREADS " + kMpirun + "-n 1") == cores);
+  const auto one = std::to_string(rehearsal::exec::first_usable_processor());
+  CHECK(threads_of("env -u OMP_NUM_THREADS taskset -c " + one + " " + kMpirun + "-n 1") == 1);
 }
 
 TEST_CASE("a number of threads that is none is refused") {
