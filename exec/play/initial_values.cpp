@@ -15,6 +15,7 @@ void read(const graph::Tensor& tensor, DType type, const graph::RandomStream& so
   const auto count = graph::element_count(tensor.type.shape);
   if (!graph::is_made(tensor.contents)) return graph::read_into(tensor.contents, tensor.type.shape, type, source, to);
   const auto step = static_cast<std::int64_t>(size_of(type));
+  graph::make_into(tensor.contents, {0, 0}, type, source, to);  // throws here what it would throw on a thread
 #pragma omp parallel for schedule(static) if (count > kOfThread)
   for (std::int64_t first = 0; first < count; first += kOfThread)
     graph::make_into(tensor.contents, {first, std::min(kOfThread, count - first)}, type, source, to + first * step);
