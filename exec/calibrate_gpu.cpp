@@ -79,7 +79,7 @@ CalibrationResult calibrate_gpu(const GpuArithmetics& gpu, const CalibrationBudg
       if (auto kernel = ready(cases[i], *gpu.tf32)) measuring.measure(*kernel);
     progress.advance("kernels", static_cast<double>(i + 1), static_cast<double>(cases.size()));
   }
-  if (c.samples.empty()) throw EnvironmentFailure("calibrate: no kernel was measured on " + device.name());
+  if (c.samples.empty() && !progress.stop_requested()) throw EnvironmentFailure("calibrate: no kernel was measured on " + device.name());
   costmodel::fit(c);
   for (auto& node : result.platform.nodes)
     node.device.launch_overhead = {Seconds(bench::quantile(measuring.issues, 0.5)),

@@ -165,6 +165,8 @@ int add_storage(const CalibrateOptions& o, Terminal& terminal) {
 }
 
 int calibrate(const CalibrateOptions& o, Terminal& terminal) {
+  if (!o.into.empty() && o.backend != "auto")
+    throw BadInput("--backend " + o.backend, "measures kernels, and --into adds what --storage measures alone; leave one of them out");
   if (!o.into.empty()) return add_storage(o, terminal);
   if (!o.storage.empty() && !std::filesystem::is_directory(o.storage))
     throw BadInput("--storage " + o.storage, "is no folder; name one that holds files as you train on");

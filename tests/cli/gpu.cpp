@@ -96,6 +96,8 @@ TEST_CASE("calibrate of a GPU says what it cannot do") {
   check_failure(rehearse(calibrate + "cuda", 2, kEmulated), 1, {"--backend cuda", "without mpirun"});
   check_failure(rehearse(calibrate + "onednn"), 1, {"--backend onednn", "cuda"});
   check_failure(rehearse(calibrate + "cuda", 0, "REHEARSAL_CUDA_MODULE=/nowhere/librehearsal_cuda.so "), 4, {"not installed"});
+  check_failure(rehearse("calibrate --storage /tmp --into " + (folder / "machine.json") + " --backend cuda", 0, kEmulated), 1,
+                {"--backend cuda", "--into", "leave one of them out"});
   CHECK(!std::filesystem::exists(folder / "machine.json"));
 }
 
