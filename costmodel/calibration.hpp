@@ -23,7 +23,6 @@ struct KernelCase {
   graph::Work work;
   DType dtype = DType::F32;
   int threads = 1;
-  int alignment = 16;  ///< of a product: bytes at multiples of which the rows of all its matrices begin, at most 16
 };
 
 /// The implementation of kernels that are asked about on a device that is not here (plan::TableBackend): whichever it was measured with.
@@ -82,6 +81,9 @@ struct Correction {
   double log_error = 0.1;         ///< what is left after correcting
   std::int64_t observations = 0;  ///< shrunk towards 1 while few
 };
+
+/// Context of a calibration of a GPU: which.
+inline constexpr std::string_view kGpuItem = "gpu";
 
 struct MachineContext {
   std::map<std::string, std::string> items;  ///< host, cpu, cores, caches, load, date, build type, library versions

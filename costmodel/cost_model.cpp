@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/accelerator.hpp"
+#include "costmodel/alignment.hpp"
 
 namespace rehearsal::costmodel {
 namespace {
@@ -121,23 +122,11 @@ Estimate CostModel::exact(const Sample& s) const {
   return {seconds, row_of(s.kernel.family).mechanism, log_error, Evidence::Exact};
 }
 
-/// Matrix units of GPUs are fed by 16 bytes at a time. Measured on an H100 with cuBLASLt 13.0 in bf16: 8192 x 768 by 768 x 50257 and its
-/// gradients (rows at multiples of 2 bytes) reach 120 to 152 TFLOP/s, of 30522 columns (4 bytes) 222 to 237, others of the same networks
-/// 575 to 650. What rows at 8 bytes reach is between the last two, and was not measured.
-double CostModel::share_by_alignment(const KernelCase& k) const {
-  struct Row {
-    int bytes;
-    double share;
-  };
-  constexpr Row kRows[] = {{2, 0.22}, {4, 0.38}, {8, 0.62}};
-  if (device_.kind != platforms::DeviceKind::Gpu || k.family != graph::CostFamily::MatMul || size_of(k.dtype) != 2) return 1;
-  const auto* row = std::ranges::find(kRows, k.alignment, &Row::bytes);
-  return row == std::end(kRows) ? 1 : row->share;
-}
+double CostModel::share(const KernelCase& k) const { return device_.kind == platforms::DeviceKind::Gpu ? share_by_alignment(k) : 1; }
 
 Estimate CostModel::fitted(const KernelCase& k, const FamilyFit& f) const {
   double seconds = f.overhead.value();
-  if (f.flop_rate.value() > 0) seconds += (k.work.flops / f.flop_rate).value() / share_by_alignment(k);
+  if (f.flop_rate.value() > 0) seconds += (k.work.flops / f.flop_rate).value() / share(k);
   if (f.byte_rate.value() > 0) seconds += (k.work.bytes / f.byte_rate).value();
   return {Seconds(seconds), row_of(k.family).mechanism, f.log_error, Evidence::Fitted};
 }
@@ -155,7 +144,7 @@ Estimate CostModel::by_datasheet(const KernelCase& k) const {
   const bool processor = device_.kind == platforms::DeviceKind::Cpu;
   const double lanes = processor ? static_cast<double>(std::max(1, k.threads)) / device_.compute_units : 1;
   const bool matrix = row.rate == RateKind::Convolution || row.rate == RateKind::Matmul;
-  const double flop_time = matrix ? k.work.flops.value() / (rates.flops_per_second[kind] * lanes) / share_by_alignment(k) : 0;
+  const double flop_time = matrix ? k.work.flops.value() / (rates.flops_per_second[kind] * lanes) / share(k) : 0;
   const double byte_time = k.work.bytes.value() / rates.bytes_per_second[kind];
   const double busy = std::max(flop_time, byte_time);
   const bool launch_bound = rates.gap > busy;

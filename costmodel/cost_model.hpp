@@ -43,8 +43,8 @@ class CostModel {
   [[nodiscard]] Estimate by_datasheet(const KernelCase&) const;
   /// Of products of this type: those that stay in f32 in a run of 16 bits have the rates of f32.
   [[nodiscard]] const RateTable& rates(DType) const;
-  /// Share of the rate of well-aligned products that this one reaches.
-  [[nodiscard]] double share_by_alignment(const KernelCase&) const;
+  /// Of the rate of its like that a kernel reaches on this device.
+  [[nodiscard]] double share(const KernelCase&) const;
   [[nodiscard]] Estimate corrected(const KernelCase&, Estimate) const;
   [[nodiscard]] const Correction* correction(const std::string& scope, int threads) const;
 

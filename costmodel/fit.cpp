@@ -8,6 +8,7 @@
 
 #include <Eigen/Dense>
 
+#include "costmodel/alignment.hpp"
 #include "costmodel/calibration.hpp"
 
 namespace rehearsal::costmodel {
@@ -133,10 +134,13 @@ void fit_links(Calibration& c) {
 
 void fit(Calibration& c) {
   std::map<Group, std::vector<Point>> groups;
+  const bool of_gpu = c.context.items.contains(std::string(kGpuItem));
   for (const auto& s : c.samples) {
     const double seconds = seconds_of(c, s);
     if (!(seconds > 0)) continue;
-    const Point point{s.kernel.work.flops.value(), s.kernel.work.bytes.value(), seconds, s.from_training ? 3.0 : 1.0};
+    // Fits speak of products of even sizes: others count as the work that takes such ones as long.
+    const double share = of_gpu ? share_by_alignment(s.kernel) : 1;
+    const Point point{s.kernel.work.flops.value() / share, s.kernel.work.bytes.value(), seconds, s.from_training ? 3.0 : 1.0};
     const auto& k = s.kernel;
     groups[{k.op, k.implementation, k.family, k.dtype, k.threads}].push_back(point);
     const std::string any(any_kernel(k.implementation));

@@ -67,7 +67,7 @@ CalibrationResult calibrate_gpu(const GpuArithmetics& gpu, const CalibrationBudg
   CalibrationResult result{platform_of(device.name()), {}};
   auto& c = result.calibration;
   c.context = bench::describe_machine();
-  c.context.items["gpu"] = device.name();
+  c.context.items[std::string(costmodel::kGpuItem)] = device.name();
   const DeviceMemory other(device, kBeyondCaches);
   Measuring measuring{other, c, {}};
   const auto cases = bench::sweep_of_gpus(budget.thorough);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "base/error.hpp"
@@ -72,19 +71,6 @@ costmodel::KernelCase copy_case(plan::InstructionKind kind, const graph::TensorT
   return kernel;
 }
 
-namespace {
-
-/// Of the rows of all matrices, in bytes: what a power of two up to 16 divides them all.
-int alignment_of(const graph::NodeView& node) {
-  std::int64_t common = 16;
-  for (const auto& types : {node.inputs, node.outputs})
-    for (const auto& type : types)
-      if (type && type->shape.size() >= 2) common = std::gcd(common, type->shape.back() * static_cast<std::int64_t>(size_of(type->dtype)));
-  return static_cast<int>(common);
-}
-
-}  // namespace
-
 costmodel::KernelCase kernel_case(const KernelCall& call, int threads) {
   costmodel::KernelCase kernel;
   kernel.op = std::string(call.schema.name);
@@ -94,7 +80,6 @@ costmodel::KernelCase kernel_case(const KernelCall& call, int threads) {
   kernel.work = graph::work_of(call.schema, call.view);
   kernel.dtype = compute_type(call.view, call.otherwise);
   kernel.threads = threads;
-  if (kernel.family == graph::CostFamily::MatMul) kernel.alignment = alignment_of(call.view);
   return kernel;
 }
 

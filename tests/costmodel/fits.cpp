@@ -70,6 +70,19 @@ TEST_CASE("a device that is not here has the kernels that were measured on its l
   CHECK(CostModel(chip(), c, "tf32").kernel(other).evidence == Evidence::Datasheet);
 }
 
+TEST_CASE("a product of an odd size that a GPU was slow with says nothing of even ones") {
+  auto c = measured(kProducts);
+  c.context.items[std::string(kGpuItem)] = "chip";
+  for (auto& s : c.samples) s.kernel.dtype = DType::BF16;
+  // 1e9 FLOP and 1e6 bytes, rows of 14 bytes: 22 % of 100 GFLOP/s.
+  KernelCase odd = c.samples[3].kernel;
+  odd.signature = "|bf16[8,16]|bf16[16,7]>|bf16[8,7]>";
+  c.samples.push_back(sample(odd, 1e9 / (0.22 * 100e9) + 1e6 / 10e9 + 1e-6));
+  fit(c);
+  CHECK(fit_of(c, "MatMul")->flop_rate.value() == Approx(100e9));
+  CHECK(fit_of(c, "MatMul")->log_error == Approx(0.03));
+}
+
 TEST_CASE("rates and overhead are found again in what was made with them") {
   auto c = measured(kProducts);
   fit(c);

@@ -1,4 +1,5 @@
 // What the datasheet alone says of a kernel.
+#include "costmodel/alignment.hpp"
 #include "costmodel/constants.hpp"
 #include "costmodel/cost_model.hpp"
 #include "tests/catch.hpp"
@@ -42,24 +43,35 @@ TEST_CASE("products that stay in f32 in a run of 16 bits have the rate of f32") 
   CHECK(product(CostModel(all, {}, "tf32"), DType::F32).value() < 0.5 * product(wide, DType::F32).value());
 }
 
+TEST_CASE("the rows of a product begin where its sizes let them") {
+  const auto alignment = [](const char* signature) { return row_alignment(signature, DType::BF16); };
+  CHECK(alignment("trans_b=1|bf16[8,16]|bf16[48,16]>|bf16[8,48]>") == 16);  // rows of 32 and of 96 bytes
+  CHECK(alignment("|bf16[8,16]|bf16[16,52]>|bf16[8,52]>") == 8);            // of 104 = 8 x 13
+  CHECK(alignment("|bf16[8,16]|bf16[16,50]>|bf16[8,50]>") == 4);            // of 100 = 4 x 25
+  CHECK(alignment("|bf16[8,16]|bf16[16,7]>|bf16[8,7]>") == 2);              // of 14
+  CHECK(alignment("axes=bf16[1,7]|bf16[8,16]|bf16[16]|f32[8,7]>") == 16);   // an attribute, a single row, another type
+  CHECK(alignment("") == 16);
+}
+
 TEST_CASE("products in 16 bits whose rows lie at odd places reach a part of the rate") {
   const CostModel model(chip(), {}, "bf16");
-  const auto seconds = [&](int alignment, DType dtype) {
-    return model.kernel({"MatMul", "", "", graph::CostFamily::MatMul, {Flops(1e15), Bytes(1e6)}, dtype, 1, alignment}).seconds.value();
+  const auto product_of = [](const std::string& columns, DType dtype) {
+    const auto type = std::string(name(dtype));
+    return KernelCase{
+        "MatMul", "", "|" + type + "[8,16]|" + type + "[16," + columns + "]>", graph::CostFamily::MatMul, {Flops(1e15), Bytes(1e6)},
+        dtype,    1};
   };
+  const auto seconds = [&](const char* columns, DType dtype) { return model.kernel(product_of(columns, dtype)).seconds.value(); };
   // 1e15 / (share of 8e12) is more than a hundred seconds: the gap of a microsecond does not count.
-  const double whole = seconds(16, DType::BF16);
-  CHECK(seconds(2, DType::BF16) == Approx(whole / 0.22));
-  CHECK(seconds(4, DType::BF16) == Approx(whole / 0.38));
-  CHECK(seconds(8, DType::BF16) == Approx(whole / 0.62));
-  CHECK(seconds(4, DType::F32) == seconds(16, DType::F32));
+  const double whole = seconds("48", DType::BF16);
+  CHECK(seconds("7", DType::BF16) == Approx(whole / 0.22));
+  CHECK(seconds("50", DType::BF16) == Approx(whole / 0.38));
+  CHECK(seconds("52", DType::BF16) == Approx(whole / 0.62));
+  CHECK(seconds("7", DType::F32) == seconds("48", DType::F32));
   auto processor = chip();
   processor.kind = platforms::DeviceKind::Cpu;
-  const auto on_processor = [&](int alignment) {
-    return CostModel(processor, {}, "bf16")
-        .kernel({"MatMul", "", "", graph::CostFamily::MatMul, {Flops(1e15), Bytes(1e6)}, DType::BF16, 1, alignment});
-  };
-  CHECK(on_processor(2).seconds == on_processor(16).seconds);
+  const CostModel of_processor(processor, {}, "bf16");
+  CHECK(of_processor.kernel(product_of("7", DType::BF16)).seconds == of_processor.kernel(product_of("48", DType::BF16)).seconds);
 }
 
 TEST_CASE("what is bound by memory takes the bytes at the share of bandwidth that the device's generation reaches") {

@@ -40,17 +40,6 @@ TEST_CASE("images are measured plain, as kernels for GPUs take them") {
   CHECK(measured.kernel().signature == "|bf16[2,8,6,6]>|bf16[2,8,6,6]>");
 }
 
-TEST_CASE("a product knows where the rows of its matrices lie") {
-  const EmulatedBackend backend;
-  const auto alignment = [&](std::int64_t columns) {
-    const graph::TensorType left{DType::BF16, {8, 16}}, right{DType::BF16, {16, columns}};
-    return bench::Measured({"MatMul", {}, {left, right}}, backend, 1).kernel().alignment;
-  };
-  CHECK(alignment(48) == 16);  // rows of 32 and of 96 bytes
-  CHECK(alignment(50) == 4);   // of 100 = 4 x 25
-  CHECK(alignment(7) == 2);    // of 14
-}
-
 TEST_CASE("what the executor copies for the host alone is not measured on a GPU") {
   const EmulatedBackend backend;
   CHECK_THROWS_AS(bench::Measured({"reorder", {}, {graph::TensorType{DType::F32, {1, 2, 3, 4}}}}, backend, 1), Refusal);
