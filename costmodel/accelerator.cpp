@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "costmodel/attention_kernels.hpp"
 #include "costmodel/power.hpp"
 #include "costmodel/product_kernels.hpp"
 
@@ -78,9 +79,12 @@ double matmul_share(const platforms::Device& d, const Precision& p, const Consta
   return share * clock_of_products(d, row, c);
 }
 
+/// Over the share of 16-bit products: as the quickest kernels measured alone, times what training's reach of these.
 double attention_share(const platforms::Device& d, const FrameworkProfile& f, const Constants& c) {
-  if (f.attention == AttentionKernel::FlashTuned) return c[C::FlashAttentionTuned];
-  return is_hopper_or_newer(d.generation) ? c[C::FlashAttentionHopper] : c[C::FlashAttention];
+  const auto& measured = attention_kernels(d.generation);
+  const double alone = measured.share / product_kernels(measured.generation, Arithmetic::Half, Scaling::None).share;
+  if (f.attention == AttentionKernel::FlashTuned) return alone * c[C::FlashAttentionTuned];
+  return alone * (is_hopper_or_newer(d.generation) ? c[C::FlashAttentionHopper] : c[C::FlashAttention]);
 }
 
 double convolution_share(Arithmetic a, const Constants& c) {

@@ -14,6 +14,7 @@ struct EmbeddedProfile {
 [[nodiscard]] std::span<const EmbeddedProfile> embedded_profiles();
 [[nodiscard]] std::string_view embedded_constants();
 [[nodiscard]] std::string_view embedded_products();
+[[nodiscard]] std::string_view embedded_attention();
 [[nodiscard]] std::string_view embedded_collectives();
 
 }  // namespace rehearsal::costmodel

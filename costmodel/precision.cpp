@@ -89,6 +89,7 @@ Precision precision_of(const platforms::Device& d, std::string_view text) {
   p.matrix_units = p.arithmetic != Arithmetic::F32;
   const auto& kernels = product_kernels(d.generation, p.arithmetic, p.scaling);
   p.fill = kernels.fill * p.fill_share;
+  p.grouped_share = kernels.grouped_share;
   p.cast_bytes = kernels.cast_bytes;
   if (p.peak <= 0) throw Refusal("device " + d.name + " has no peak for " + std::string(text));
   return p;

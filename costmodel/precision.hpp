@@ -33,6 +33,7 @@ struct Precision {
   double fill = 0;            ///< elements of k that filling and draining the main loop of a tile of a dense product cost
   double fill_share = 1;      ///< the same of other products, over those in 16 bits: slower arithmetic waits as long in time
   double reuse_share = 1;     ///< of the penalty of small tiles on 16-bit matrix units: slower arithmetic needs its operands less often
+  double grouped_share = 1;   ///< share of the peak of products of many experts in one kernel, over that of dense ones
   double cast_bytes = 0;      ///< traffic per element of an operand that is cast to 8 or 4 bits
   double peak = 0;            ///< FLOP/s of `arithmetic`
   double half_peak = 0;       ///< FLOP/s of 16-bit matrix units, `peak` where there are none

@@ -4,12 +4,10 @@
 #include <array>
 #include <optional>
 
-#include <nlohmann/json.hpp>
-
 #include "base/error.hpp"
 #include "costmodel/embedded.hpp"
 #include "costmodel/matmul_tiles.hpp"
-#include "platforms/strict_json.hpp"
+#include "costmodel/measured_rows.hpp"
 
 namespace rehearsal::costmodel {
 namespace {
@@ -48,37 +46,27 @@ const ProductKernels* find(std::string_view generation, Arithmetic arithmetic, S
   return row == rows.end() ? nullptr : &*row;
 }
 
-double within(const nlohmann::json& row, const char* key, double low, double high, const std::string& where) {
-  const double value = row.at(key).get<double>();
-  if (!(value >= low && value <= high))
-    throw BadInput(where, std::string("rows: ") + key + " = " + row.at(key).dump() + " of " + row.at("generation").dump() +
-                              " must be from " + std::to_string(low) + " to " + std::to_string(high));
-  return value;
-}
-
-ProductKernels read_row(const nlohmann::json& row, const std::string& where) {
-  const auto word = row.at("arithmetic").get<std::string>();
+ProductKernels read_row(const MeasuredRow& row, const std::string& where) {
+  const auto& word = row.word("arithmetic");
   const auto* known = std::ranges::find(kWords, word, &WordRow::word);
   if (known == std::end(kWords)) throw BadInput(where, "rows: arithmetic '" + word + "' is none of 16-bit, fp8, fp8-block, nvfp4");
-  return {row.at("generation").get<std::string>(),
-          known->arithmetic,
-          known->scaling,
-          within(row, "share", 0.05, 1.2, where),
-          within(row, "fill", 0, 5000, where),
-          within(row, "cast_bytes", 0, 50, where)};
+  ProductKernels k;
+  k.generation = row.word("generation");
+  k.arithmetic = known->arithmetic;
+  k.scaling = known->scaling;
+  k.share = row.number("share", 0.05, 1.2);
+  k.fill = row.number("fill", 0, 5000);
+  k.cast_bytes = row.number("cast_bytes", 0, 50);
+  if (row.has("grouped_share")) k.grouped_share = row.number("grouped_share", 0.05, 2);
+  return k;
 }
 
 }  // namespace
 
 std::vector<ProductKernels> product_kernels_from_json_text(const std::string& text, const std::string& where) {
-  std::vector<ProductKernels> rows;
-  try {
-    const auto json = nlohmann::json::parse(text);
-    for (const auto& row : json.at("rows")) rows.push_back(read_row(row, where));
-  } catch (const nlohmann::json::exception& error) {
-    throw BadInput(where, platforms::reason_of(error));
-  }
-  return rows;
+  std::vector<ProductKernels> all;
+  for (const auto& row : measured_rows(text, where)) all.push_back(read_row(row, where));
+  return all;
 }
 
 std::span<const ProductKernels> measured_product_kernels() {
@@ -87,7 +75,7 @@ std::span<const ProductKernels> measured_product_kernels() {
 }
 
 const ProductKernels& product_kernels(std::string_view generation, Arithmetic arithmetic, Scaling scaling) {
-  static const ProductKernels kWider{"", Arithmetic::F32, Scaling::None, 1, kDenseLoopOverhead, 0};
+  static const ProductKernels kWider{"", Arithmetic::F32, Scaling::None, 1, kDenseLoopOverhead, 0, 1};
   const auto measured = measured_scaling(arithmetic, scaling);
   const auto* row = find(generation, arithmetic, measured);
   if (measured == Scaling::Tensor) row = quickest(row, find(generation, arithmetic, Scaling::Block));

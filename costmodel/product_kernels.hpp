@@ -14,9 +14,10 @@ struct ProductKernels {
   std::string generation;
   Arithmetic arithmetic = Arithmetic::Half;
   Scaling scaling = Scaling::None;
-  double share = 1;       ///< of the peak that large products reach; in training, which heats the device, less
-  double fill = 0;        ///< elements of k that filling and draining the main loop of a tile cost
-  double cast_bytes = 0;  ///< traffic per element of an operand that is cast
+  double share = 1;          ///< of the peak that large products reach; in training, which heats the device, less
+  double fill = 0;           ///< elements of k that filling and draining the main loop of a tile cost
+  double cast_bytes = 0;     ///< traffic per element of an operand that is cast
+  double grouped_share = 1;  ///< of products of many experts in one kernel, over `share`
 };
 
 /// Rows of a generation; of one that nobody measured, or an arithmetic it was not measured in, those of a usual GPU. Row-wise scales,

@@ -42,8 +42,9 @@ struct Plan {
   std::vector<std::string> searched;  ///< keys given as "auto"
 
   [[nodiscard]] int ranks() const { return dp * tp * pp * cp * spatial[0] * spatial[1] * spatial[2]; }
-  /// Ranks of `dp` that share out the experts of one copy of them: all of `ep`, where `ep` divides `dp`.
-  [[nodiscard]] int expert_ranks() const { return std::gcd(dp, ep); }
+  /// Ranks of `dp` that share out the experts of one copy of them: all of `ep`, where `ep` divides `dp`; else a part of it beside all of
+  /// `cp`.
+  [[nodiscard]] int expert_ranks() const { return dp % ep != 0 && ep % cp == 0 && dp % (ep / cp) == 0 ? ep / cp : std::gcd(dp, ep); }
   /// Ranks of `dp` over which `zero` shards: a number that divides those that have copies of everything.
   [[nodiscard]] int shard_ranks() const { return zero_group == 0 ? dp / expert_ranks() : std::gcd(dp / expert_ranks(), zero_group); }
   /// Are there several groups of replicas, each with a copy of what `zero` shards inside it?

@@ -50,8 +50,10 @@ class UseFinder {
 
   [[nodiscard]] DimensionUse found() const {
     DimensionUse use;
+    // Where experts compute most, their tokens are another dimension than those that the model reads.
+    const auto of_input = inputs();
     for (const auto& [atom, flops] : rows_) {
-      if (flops >= 0.3 * total_ && !dims_.atoms().is_window(atom)) use.sequence.push_back(atom);
+      if ((flops >= 0.3 * total_ || of_input.contains(atom)) && !dims_.atoms().is_window(atom)) use.sequence.push_back(atom);
     }
     for (const TensorId t : g_.inputs())
       use.image_axes = std::clamp(image_leaves(dims_.of(t), dims_.atoms()).size(), use.image_axes, kMostImageAxes);
@@ -62,6 +64,13 @@ class UseFinder {
   }
 
  private:
+  [[nodiscard]] std::set<AtomId> inputs() const {
+    std::set<AtomId> atoms;
+    for (const TensorId t : g_.inputs())
+      for (const graph::Factors& dim : dims_.of(t)) atoms.insert(dim.begin(), dim.end());
+    return atoms;
+  }
+
   /// Candidates by what they are used for, the costliest first.
   [[nodiscard]] std::vector<std::vector<AtomId>> groups(bool without_residual) const {
     std::map<std::string, std::vector<AtomId>> alike;

@@ -114,7 +114,7 @@ class ExchangeCollector {
     for (const auto& step : c.steps) {
       const auto axis = axis_of(s_.sharding.axes[step.axis]);
       const auto kind = kind_of(step.kind);
-      if (axis && kind) insert({*kind, *axis, bytes_of(c, *kind)}, offset);
+      if (axis && kind) insert({*kind, *axis, bytes_of(c, *kind) / alike(c, *axis)}, offset);
     }
   }
 
@@ -126,10 +126,21 @@ class ExchangeCollector {
   }
 
  private:
+  /// Ranks of tensor parallelism that have the same tokens for the experts: of a split sequence each sends its part, and what arrives is
+  /// gathered within the group (Megatron-Core's dispatchers).
+  [[nodiscard]] double alike(const plan::Conversion& c, ExchangeAxis axis) const {
+    if (axis != ExchangeAxis::Expert || !s_.job.plan.sequence_parallel) return 1;
+    const auto tensor = std::ranges::find(s_.sharding.axes, "tp", &plan::MeshAxis::name);
+    if (tensor == s_.sharding.axes.end()) return 1;
+    const bool split = c.from[static_cast<std::size_t>(tensor - s_.sharding.axes.begin())].split();
+    return split ? 1 : static_cast<double>(tensor->size);
+  }
+
   /// Of the whole vector: what every rank has before it is scattered, or after it is gathered.
   [[nodiscard]] double bytes_of(const plan::Conversion& c, CollectiveKind kind) const {
     const auto& layout = kind == CollectiveKind::AllGather ? c.to : c.from;
-    return static_cast<double>(graph::element_count(s_.sharding.local_shape(c.tensor, layout, s_.at))) * s_.precision.element_bytes;
+    const double elements = static_cast<double>(graph::element_count(s_.sharding.local_shape(c.tensor, layout, s_.at)));
+    return s_.own_share(s_.model.graph()[c.tensor].producer) * elements * s_.precision.element_bytes;
   }
 
   void insert(const Exchange& forward, std::uint32_t offset) {

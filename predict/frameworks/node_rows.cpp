@@ -44,7 +44,16 @@ RowSetting::RowSetting(const FoldedModel& m, const plan::Sharding& s, const Fram
       device(j.device(group)),
       precision(j.precision_on(group)),
       fused_attention(costmodel::fused_attention(j.profile, device)),
-      at(s.axes.size(), 0) {}
+      at(s.axes.size(), 0) {
+  if (router_of(m.graph()) == nullptr) return;
+  const auto axis = std::ranges::find(s.axes, "cp", &plan::MeshAxis::name);
+  if (axis != s.axes.end()) tokens_axis = static_cast<std::size_t>(axis - s.axes.begin());
+}
+
+double RowSetting::own_share(graph::NodeId node) const {
+  if (!tokens_axis || sharding.choice(node, *tokens_axis) != nullptr) return 1;
+  return 1 / static_cast<double>(sharding.axes[*tokens_axis].size);
+}
 
 graph::Shape RowSetting::local(TensorId t) const { return sharding.result_shape(t, at); }
 
@@ -53,6 +62,21 @@ graph::Shape RowSetting::operand(std::size_t node, std::size_t operand) const {
 }
 
 void RowCollector::add(std::size_t n, std::uint32_t offset) {
+  const auto kept = part_.kept;
+  const auto ahead = part_.forward.size(), back = part_.backward.size();
+  add_whole(n, offset);
+  const double share = s_.own_share(static_cast<graph::NodeId>(n));
+  if (share == 1) return;
+  const auto scale = [&](auto from, auto to) {
+    for (; from != to; ++from)
+      if (!from->once_a_step) from->row.work *= share, from->row.bytes *= share;
+  };
+  scale(part_.forward.begin() + static_cast<std::ptrdiff_t>(ahead), part_.forward.end());
+  scale(part_.backward.begin() + static_cast<std::ptrdiff_t>(back), part_.backward.end());
+  part_.kept.others = kept.others + share * (part_.kept.others - kept.others);
+}
+
+void RowCollector::add_whole(std::size_t n, std::uint32_t offset) {
   node_ = n;
   offset_ = offset;
   const auto& node = graph().nodes()[n];
@@ -116,12 +140,13 @@ void RowCollector::product(RateKind kind, const MatmulShape& shape, Gradients g)
   const auto& p = s_.precision;
   const bool dense = kind == RateKind::Matmul || kind == RateKind::WideMatmul;
   const double overhead = dense ? p.fill : p.fill_share * costmodel::kShortLoopOverhead;
+  const double slowed = dense && shape.batch > 1 ? 1 / p.grouped_share : 1;  // many experts in one kernel
   const double bytes = (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n) * shape.batch * p.element_bytes;
   const auto row = [&](double m, double n, double k) {
     // A product with a vector reads its matrix once and needs no matrix units.
     if (std::min({shape.m, shape.n, shape.k}) <= 1) return CostRow{RateKind::Elementwise, 0, bytes, 1, 1};
     const auto s = costmodel::aligned({std::max(1.0, m), std::max(1.0, n), std::max(1.0, k), shape.batch}, p.element_bytes, p.matrix_units);
-    return CostRow{kind, costmodel::quantised_flops(s, s_.device.compute_units, overhead, p.reuse_share), bytes, 1, 1};
+    return CostRow{kind, slowed * costmodel::quantised_flops(s, s_.device.compute_units, overhead, p.reuse_share), bytes, 1, 1};
   };
   forward(row(shape.m, shape.n, shape.k));
   // The gradient of the weight comes last: what the pass before waits for is the other one. finish() turns the order round.
@@ -235,9 +260,14 @@ void RowCollector::fused_attention(const AttentionCore& core) {
   const double queries = static_cast<double>(graph::element_count(s_.operand(core.first_product, 0))),
                mixed = s_.elements(second.outputs[0]);
   // Under a triangle half of all pairs; under a band of `window` keys as many to a query, fewer to the first ones.
-  const double pairs =
-      core.window > 0 && core.window < length ? core.window * (1 - core.window / (2 * length)) : length * (core.causal ? 0.5 : 1.0);
-  const double work = 2 * (queries + mixed) * pairs, bytes = (queries + mixed) / 2 * element_bytes();
+  const bool banded = core.window > 0 && core.window < length;
+  const double most = banded ? core.window : length;
+  const double pairs = banded ? most * (1 - most / (2 * length)) : length * (core.causal ? 0.5 : 1.0);
+  const auto scores = s_.local(first.outputs[0]);
+  const double lines = product_of(scores, 0, scores.size() - 1), each = static_cast<double>(scores[scores.size() - 2]);
+  const double work = costmodel::occupied_attention({lines / each, each, most, pairs, (queries + mixed) / lines}, s_.device.compute_units,
+                                                    costmodel::attention_kernels(s_.device.generation));
+  const double bytes = (queries + mixed) / 2 * element_bytes();
   forward({RateKind::FlashAttention, work, 4 * bytes, 1, 1});
   backward({RateKind::FlashAttention, kFlashBackwardWork * work, 8 * bytes, 1, 3});
   for (const auto t : {first.inputs[0], first.inputs[1], second.inputs[1]}) keep(t);

@@ -1,8 +1,10 @@
 #pragma once
 // One forward node as kernels of its forward and backward pass on one rank.
 
+#include <optional>
 #include <set>
 
+#include "costmodel/attention_kernels.hpp"
 #include "costmodel/matmul_tiles.hpp"
 #include "graph/op_schema.hpp"
 #include "predict/frameworks/folded_model.hpp"
@@ -22,12 +24,17 @@ struct RowSetting {
   double expert_load = 1;  ///< as ModelParts has it
   plan::Coordinates at;    ///< of a rank with the largest blocks
 
+  std::optional<std::size_t> tokens_axis;  ///< of the ranks that share the sequences of a model with experts
+
   RowSetting(const FoldedModel&, const plan::Sharding&, const FrameworkJob&, std::size_t group);
 
   /// What the rank has of a tensor, as it is produced.
   [[nodiscard]] graph::Shape local(graph::TensorId) const;
   /// What the kernel of a node reads of an operand.
   [[nodiscard]] graph::Shape operand(std::size_t node, std::size_t operand) const;
+  /// What of a node's work is the rank's. Experts choose among all tokens of a sample, which splits no sequence: frameworks have every rank
+  /// of context parallelism do so for its own tokens (Megatron-Core's dispatchers).
+  [[nodiscard]] double own_share(graph::NodeId) const;
   [[nodiscard]] double elements(graph::TensorId t) const { return static_cast<double>(graph::element_count(local(t))); }
   [[nodiscard]] double bytes(graph::TensorId t) const { return elements(t) * precision.element_bytes; }
 };
@@ -55,6 +62,7 @@ class RowCollector {
   struct Gradients {
     bool data = true, weight = true;
   };
+  void add_whole(std::size_t n, std::uint32_t offset);
   void matmul(const graph::Node&);
   void recurrent_step(const costmodel::MatmulShape&);
   [[nodiscard]] double products_of(const graph::Node&) const;

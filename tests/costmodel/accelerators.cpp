@@ -175,6 +175,15 @@ TEST_CASE("products of fewer bits reach a smaller share of a larger peak, as mea
   CHECK(fp8.flops_per_second[static_cast<std::size_t>(RateKind::WideMatmul)] == Approx(rate("H100-SXM5-80GB", "bf16")));
 }
 
+TEST_CASE("products of many experts in one kernel have their own share, that of dense ones where they were not measured") {
+  const auto of = [](const char* device, const char* precision) {
+    return precision_of(platforms::load_device(device), precision).grouped_share;
+  };
+  CHECK(of("H100-SXM5-80GB", "bf16") == 0.994);  // products.json
+  CHECK(of("B200-SXM-180GB", "fp8-block") == 0.905);
+  CHECK(of("A100-SXM4-80GB", "bf16") == 1);
+}
+
 TEST_CASE("measured products are refused where a row is wrong") {
   const auto with = [](const std::string& row) { return product_kernels_from_json_text("{\"rows\": [" + row + "]}", "products.json"); };
   const auto rows = with(R"({"generation": "ada", "arithmetic": "fp8", "share": 0.5, "fill": 100, "cast_bytes": 2})");
@@ -182,7 +191,7 @@ TEST_CASE("measured products are refused where a row is wrong") {
   CHECK_THROWS_WITH(with(R"({"generation": "ada", "arithmetic": "int8", "share": 0.5, "fill": 100, "cast_bytes": 2})"),
                     contains("products.json") && contains("'int8' is none of 16-bit, fp8, fp8-block, nvfp4"));
   CHECK_THROWS_WITH(with(R"({"generation": "ada", "arithmetic": "fp8", "share": 5, "fill": 100, "cast_bytes": 2})"),
-                    contains("share = 5 of \"ada\" must be from"));
+                    contains("share = 5.0 of \"ada\" must be from"));
   CHECK_THROWS_WITH(with(R"({"generation": "ada", "arithmetic": "fp8"})"), contains("share"));
 }
 

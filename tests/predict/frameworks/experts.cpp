@@ -67,5 +67,39 @@ TEST_CASE("experts of limited capacity have as many tokens whoever chooses them"
   CHECK_THROWS_AS(dense.parts(), Refusal);
 }
 
+/// Bytes of the exchanges of an axis in the forward pass of the model.
+double exchanged(const ModelParts& parts, ExchangeAxis axis) {
+  double sum = 0;
+  for (const auto& part : parts.parts)
+    for (const auto& step : part.forward)
+      if (step.exchange && step.exchange->axis == axis) sum += step.exchange->bytes * part.repeats;
+  return sum;
+}
+
+TEST_CASE("ranks that share the sequences share the experts' tokens, too") {
+  Sample s("zoo:moe?layers=2&hidden=512&heads=4&kv_heads=2&ffn=1024&seq=4096&vocab=100&experts=8&top_k=2&batch=1&capacity=100",
+           platforms::load("dgx-h100"), "megatron-core");
+  const auto whole = s.parts();
+  s.job.plan.cp = 4;
+  const auto shared = s.parts();
+  // A quarter of the products, but for tiles that are not full, and of the passes over tokens in the expert layer.
+  CHECK(sample::work_of(shared, RateKind::Matmul) / sample::work_of(whole, RateKind::Matmul) == Approx(0.25).epsilon(0.15));
+  CHECK(sample::bytes_of(sample::block_of(shared).forward) / sample::bytes_of(sample::block_of(whole).forward) ==
+        Approx(0.25).epsilon(0.1));
+  CHECK(shared.parts.size() == whole.parts.size());
+  // Keys and values of 2 heads of 128 features in 16 bits for the rank's 1024 tokens, by 2 layers.
+  CHECK(exchanged(shared, ExchangeAxis::Context) == 2 * (2.0 * 1024 * 2 * 128 * 2));
+}
+
+TEST_CASE("of a sequence that tensor parallelism splits every rank sends its part to the experts") {
+  Sample s(kMoe + "100", platforms::load("dgx-h100"), "megatron-core");
+  s.job.plan.dp = s.job.plan.ep = 4;
+  const double alone = exchanged(s.parts(), ExchangeAxis::Expert);
+  s.job.plan.tp = 2;
+  CHECK(exchanged(s.parts(), ExchangeAxis::Expert) == alone);
+  s.job.plan.sequence_parallel = true;
+  CHECK(exchanged(s.parts(), ExchangeAxis::Expert) == alone / 2);
+}
+
 }  // namespace
 }  // namespace rehearsal::predict::frameworks

@@ -35,13 +35,12 @@ TEST_CASE("x times its own sigmoid is one operator, read once and kept once") {
 }
 
 TEST_CASE("attention under a stored triangle does half of the work, as under one that is computed") {
-  // Masks of 2048 x 2048 are folded into a constant, larger ones are not: work grows with the square of the length all the same.
+  // Masks of 2048 x 2048 are folded into a constant, larger ones are not: both are half of the pairs.
   const auto work = [&](const char* zoo) {
     return work_of(Sample(zoo, platforms::load("dgx-h100"), "composer").parts(), RateKind::FlashAttention);
   };
-  const double folded = work("zoo:gpt?layers=1&hidden=64&heads=1&seq=2048&vocab=16&batch=1");
-  CHECK(folded == Approx(4.0 * 2048 * 2048 * 64 / 2));
-  CHECK(work("zoo:gpt?layers=1&hidden=64&heads=1&seq=4096&vocab=16&batch=1") == Approx(4 * folded));
+  CHECK(work("zoo:gpt?layers=1&hidden=64&heads=1&seq=2048&vocab=16&batch=1") == Approx(sample::attention_work({1, 2048, 2048, 1024, 128})));
+  CHECK(work("zoo:gpt?layers=1&hidden=64&heads=1&seq=4096&vocab=16&batch=1") == Approx(sample::attention_work({1, 4096, 4096, 2048, 128})));
 }
 
 TEST_CASE("an attention whose tokens an index chooses does the work of the chosen ones alone") {
@@ -49,14 +48,14 @@ TEST_CASE("an attention whose tokens an index chooses does the work of the chose
     const std::string zoo = "zoo:moe?layers=1&hidden=64&heads=2&kv_heads=2&ffn=32&vocab=16&experts=2&top_k=1&batch=1";
     return work_of(Sample((zoo + index + seq).c_str(), platforms::load("dgx-h100"), "megatron-core").parts(), RateKind::FlashAttention);
   };
-  const double all = work("", "&seq=4096");
-  CHECK(all == Approx(4.0 * 4096 * 4096 * 64 / 2));
-  // 4 blocks of 128 tokens, which the first queries do not have before them: 512 (1 - 512 / 8192) of 4096 / 2 keys on average.
-  const double chosen = 512 * (1 - 512.0 / 8192) / 2048;
-  CHECK(work("&index_heads=2&index_dim=32&index_block=128&index_top=4", "&seq=4096") == Approx(chosen * all));
+  // 2 heads of 32.
+  CHECK(work("", "&seq=4096") == Approx(sample::attention_work({2, 4096, 4096, 2048, 64})));
+  // 4 blocks of 128 tokens, which the first queries do not have before them: 512 (1 - 512 / 8192) keys on average.
+  const double chosen = sample::attention_work({2, 4096, 512, 512 * (1 - 512.0 / 8192), 64});
+  CHECK(work("&index_heads=2&index_dim=32&index_block=128&index_top=4", "&seq=4096") == Approx(chosen));
   // the last block has 64 tokens beyond the end
-  CHECK(work("&index_heads=2&index_dim=32&index_block=128&index_top=4", "&seq=4032") > 0.9 * chosen * all);
-  CHECK(work("&index_heads=2&index_dim=32&index_block=128&index_top=4", "&seq=4032") < chosen * all);
+  CHECK(work("&index_heads=2&index_dim=32&index_block=128&index_top=4", "&seq=4032") > 0.9 * chosen);
+  CHECK(work("&index_heads=2&index_dim=32&index_block=128&index_top=4", "&seq=4032") <= chosen);
 }
 
 TEST_CASE("compressed attention does the work of its window and of the compressed tokens that it sees") {
@@ -67,7 +66,9 @@ TEST_CASE("compressed attention does the work of its window and of the compresse
     return work_of(Sample((zoo + more).c_str(), platforms::load("dgx-h100"), "megatron-core").parts(), RateKind::FlashAttention);
   };
   // Of 2 heads of 32 features for 4096 queries, by so many keys; the first queries have fewer before them.
-  const auto pairs = [](double keys, double length) { return 4.0 * 2 * 32 * 4096 * keys * (1 - keys / (2 * length)); };
+  const auto pairs = [](double keys, double length) {
+    return sample::attention_work({2, 4096, keys, keys * (1 - keys / (2 * length)), 2 * 32});
+  };
   CHECK(work("layers=2") == Approx(2 * pairs(128, 4096)));
   // a token more of every 128, of which 32 are there
   CHECK(work("layers=2&first_many=1") == Approx(2 * pairs(128 + 32, 4096 + 32)));

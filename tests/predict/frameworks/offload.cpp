@@ -70,9 +70,9 @@ TEST_CASE("an optimizer whose state stays with the host is updated there") {
 TEST_CASE("packed documents attend to themselves alone") {
   Sample s("zoo:gpt?layers=1&hidden=64&heads=1&seq=2048&vocab=16&batch=1", platforms::load("dgx-h100"), "composer");
   const auto work = [&] { return sample::work_of(s.parts(), costmodel::RateKind::FlashAttention); };
-  const double whole = work();
+  CHECK(work() == Approx(sample::attention_work({1, 2048, 2048, 1024, 2 * 64})));
   s.job.recipe = parse_recipe("--recipe", "packed=512");
-  CHECK(work() == Approx(whole / 4));  // a token sees a quarter as many
+  CHECK(work() == Approx(sample::attention_work({1, 2048, 512, 256, 2 * 64})));  // a token sees a quarter as many
   const TemporaryFolder folder;
   std::ofstream(folder / "lengths") << "100\n300\n";
   // 100 tokens among 100 and 300 among 300: (100² + 300²) / 400 = 250 in the mean.

@@ -67,12 +67,16 @@ TEST_CASE("a fused attention computes the pairs in its window") {
             .parts(),
         costmodel::RateKind::FlashAttention);
   };
-  // of 512 keys 128 and, to the first queries, fewer: 128 - 128^2 / (2 * 512) = 112 instead of 256
-  CHECK(work("&window=128") / work("") == Approx(112.0 / 256));
-  CHECK(work("&window=128&window_every=2") / work("") == Approx((112.0 + 256) / (2 * 256)));
+  // 2 layers of 8 samples' 4 heads, queries and values of 128. Of 512 keys 128 and, to the first queries, fewer: 128 - 128^2 / (2 * 512) =
+  // 112 instead of 256.
+  const double whole = sample::attention_work({8 * 4, 512, 512, 256, 2 * 128}),
+               band = sample::attention_work({8 * 4, 512, 128, 112, 2 * 128});
+  CHECK(work("") == Approx(2 * whole));
+  CHECK(work("&window=128") == Approx(2 * band));
+  CHECK(work("&window=128&window_every=2") == Approx(whole + band));
   CHECK(work("&window=512") == work(""));
   // a mask that is too large to be stored
-  CHECK(work("&window=128&seq=8192") / work("&seq=8192") == Approx((128 - 1.0) / 4096));
+  CHECK(work("&window=128&seq=8192") == Approx(2 * sample::attention_work({8 * 4, 8192, 128, 128 - 1, 2 * 128})));
 }
 
 TEST_CASE("an attention with scores that no key has is an attention") {
@@ -89,7 +93,8 @@ TEST_CASE("a fused attention computes scores of its queries' width and results o
   const auto work = [&](const char* v) {
     return sample::work_of(Sample(model + v, platforms::load("dgx-h100"), "megatron-core").parts(), costmodel::RateKind::FlashAttention);
   };
-  CHECK(work("128") / work("192") == Approx((192.0 + 128) / (192 + 192)));
+  CHECK(work("128") == Approx(2 * sample::attention_work({8 * 4, 512, 512, 256, 192 + 128})));
+  CHECK(work("192") == Approx(2 * sample::attention_work({8 * 4, 512, 512, 256, 192 + 192})));
 }
 
 TEST_CASE("a model without repetitions is not folded") {

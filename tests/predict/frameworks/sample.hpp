@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "costmodel/attention_kernels.hpp"
 #include "graph/zoo/zoo.hpp"
 #include "platforms/catalog.hpp"
 #include "predict/frameworks/closed_step.hpp"
@@ -58,6 +59,11 @@ inline double work_of(const ModelParts& model, costmodel::RateKind kind) {
     for (const auto& step : part.forward)
       if (!step.exchange && step.row.kind == kind) sum += step.row.work * step.row.count * part.repeats;
   return sum;
+}
+
+/// Of a forward pass of fused attention on an H100, tiles that are not full included (tests/costmodel/attention.cpp).
+inline double attention_work(const costmodel::AttentionShape& shape) {
+  return costmodel::occupied_attention(shape, 132, costmodel::attention_kernels("hopper"));
 }
 
 inline const Part& block_of(const ModelParts& model) {
