@@ -37,6 +37,7 @@ constexpr Flag kFlags[] = {
     {"gathers_in_computing_type", &FrameworkProfile::gathers_in_computing_type},
     {"tensor_overlap", &FrameworkProfile::tensor_overlap},
     {"dispatches_by_node", &FrameworkProfile::dispatches_by_node},
+    {"launches_each_expert", &FrameworkProfile::launches_each_expert},
     {"backward_tensor_overlap", &FrameworkProfile::backward_tensor_overlap},
     {"attention_needs_hopper", &FrameworkProfile::attention_needs_hopper},
     {"dropout", &FrameworkProfile::dropout},

@@ -59,10 +59,12 @@ struct FrameworkProfile {
   SequencePacking packing = SequencePacking::None;
   bool dropout = true;  ///< default recipes drop activations and attention weights
   bool fused_optimizer = true;
-  bool checkpoint_stops_early = false;    ///< recomputation ends with the last tensor that is needed
-  bool sequence_parallel = false;         ///< default with tensor parallelism
-  bool dispatches_by_node = false;        ///< a token travels once to every node where it has experts (DeepEP, HybridEP)
-  bool interleaves = false;               ///< default recipes cut stages into chunks
+  bool checkpoint_stops_early = false;  ///< recomputation ends with the last tensor that is needed
+  bool sequence_parallel = false;       ///< default with tensor parallelism
+  bool dispatches_by_node = false;      ///< a token travels once to every node where it has experts (DeepEP, HybridEP)
+  bool launches_each_expert =
+      false;                 ///< products of experts are a library's calls, one after the other (Transformer Engine's GroupedLinear)
+  bool interleaves = false;  ///< default recipes cut stages into chunks
   bool tied_embedding_reduction = false;  ///< first and last stage add their embedding gradients
   bool gathers_layerwise = true;          ///< sharded parameters are prefetched a layer ahead
   bool sharded_after_all_reduce = false;  ///< ZeRO-1 reduces whole gradients, then gathers parameters

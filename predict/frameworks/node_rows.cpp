@@ -28,6 +28,7 @@ double winograd_saving(const graph::Shape& weight, const graph::Shape& result, c
 
 constexpr double kGroupedPenalty = 1.3, kGroupedBytes = 1.2;  // of grouped kernels over dense ones
 constexpr double kLeastQuantised = 128;                       // sides of weights that quantised products are for: one block of scales
+constexpr double kLibraryLaunch = 0.3;                        // of a framework's: a library issues its kernels itself
 constexpr double kFlashBackwardWork = 2.5;                    // Dao et al. 2022: five products backward, two forward
 
 bool is_depthwise(const graph::Node& node, const graph::Shape& x, const graph::Shape& w) {
@@ -140,13 +141,15 @@ void RowCollector::product(RateKind kind, const MatmulShape& shape, Gradients g)
   const auto& p = s_.precision;
   const bool dense = kind == RateKind::Matmul || kind == RateKind::WideMatmul;
   const double overhead = dense ? p.fill : p.fill_share * costmodel::kShortLoopOverhead;
-  const double slowed = dense && shape.batch > 1 ? 1 / p.grouped_share : 1;  // many experts in one kernel
+  const bool experts = dense && shape.batch > 1;
+  const double slowed = experts ? 1 / p.grouped_share : 1;
+  const double launches = experts && s_.job.profile.launches_each_expert ? std::max(1.0, kLibraryLaunch * shape.batch) : 1;
   const double bytes = (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n) * shape.batch * p.element_bytes;
   const auto row = [&](double m, double n, double k) {
     // A product with a vector reads its matrix once and needs no matrix units.
     if (std::min({shape.m, shape.n, shape.k}) <= 1) return CostRow{RateKind::Elementwise, 0, bytes, 1, 1};
     const auto s = costmodel::aligned({std::max(1.0, m), std::max(1.0, n), std::max(1.0, k), shape.batch}, p.element_bytes, p.matrix_units);
-    return CostRow{kind, slowed * costmodel::quantised_flops(s, s_.device.compute_units, overhead, p.reuse_share), bytes, 1, 1};
+    return CostRow{kind, slowed * costmodel::quantised_flops(s, s_.device.compute_units, overhead, p.reuse_share), bytes, 1, launches};
   };
   forward(row(shape.m, shape.n, shape.k));
   // The gradient of the weight comes last: what the pass before waits for is the other one. finish() turns the order round.
@@ -211,7 +214,7 @@ void RowCollector::cast(graph::TensorId activation) {
 /// and state, and reads and writes the state; the gradient of the weight is one product over all steps (Appleyard et al. 2016). The
 /// library issues its kernels itself, several times quicker than a framework.
 void RowCollector::recurrent_step(const MatmulShape& shape) {
-  constexpr double kLibraryLaunch = 0.3, kCellPasses = 4;
+  constexpr double kCellPasses = 4;
   const int steps = flow().steps_of(node_);
   product(RateKind::Matmul, {shape.k, shape.n, shape.m * steps, 1}, {false, false});
   auto weight_gradient = part_.forward.back().row;

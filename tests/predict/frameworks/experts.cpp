@@ -101,5 +101,20 @@ TEST_CASE("of a sequence that tensor parallelism splits every rank sends its par
   CHECK(exchanged(s.parts(), ExchangeAxis::Expert) == alone / 2);
 }
 
+TEST_CASE("a library that runs experts one by one launches as many products") {
+  Sample s(kMoe + "100", platforms::load("dgx-h100"), "megatron-core");
+  const auto launches = [&] {
+    double sum = 0;
+    for (const auto& step : sample::block_of(s.parts()).forward)
+      if (!step.exchange && step.row.kind == RateKind::Matmul) sum += step.row.launches * step.row.count;
+    return sum;
+  };
+  // Queries, keys, values, their result and the router are five products of their own; gate, up and down are of 8 experts, and a library's
+  // launch takes the host 0.3 of a framework's.
+  CHECK(launches() == Approx(5 + 3 * 0.3 * 8));
+  s.profile.launches_each_expert = false;
+  CHECK(launches() == 5 + 3);
+}
+
 }  // namespace
 }  // namespace rehearsal::predict::frameworks
