@@ -5,7 +5,8 @@ Every block of commands that starts `rehearse` in README.md and docs/ says befor
 page run one after the other in a folder of their own, in which docs and tests are the repository's, DOCS is docs/, and rehearse is REHEARSE.
 What a page shows of the output must be what was printed; a picture beside the page of the name of a file that its commands wrote must be
 that file; a table with a remark `rows` has what its commands print; and in tutorials a number with its unit in the text must stand in one of these outputs, unless `<!-- by hand -->` stands before
-its paragraph. --refresh writes what is printed now into the pages and pictures in place of what they show.
+its paragraph. --refresh writes what is printed now into the pages and pictures in place of what they show; for a number in a table or a
+sentence the nearest one of its unit, if it is near: read what it wrote.
 Without PAGE: all pages. Exit status 1 if anything differs."""
 import argparse
 import os
@@ -17,9 +18,10 @@ import tempfile
 from pathlib import Path
 
 from pages import LINK, Block, all_pages, checked_rows, read_page
-from shown import first_missing, quantities, refreshed, squeezed
+from shown import first_missing, nearest, quantities, refreshed, squeezed
 
 SECONDS = 120  # after which a block is taken to hang
+NEAR_IN_TABLES, NEAR_IN_SENTENCES = 1.5, 1.1  # factors between a number and the one that takes its place
 
 
 def environment(root, program):
@@ -115,6 +117,15 @@ def check_pictures(page, folder, options, problems):
                 problems.say(page, number, f"{target} is not what the commands above make now")
 
 
+def replaced(page, number, quantity, text, near):
+    """Whether a line of the page now has the number of `text` that is nearest to one which is not printed any more."""
+    now = nearest(quantity, text, near)
+    if now is None:
+        return False
+    page.lines[number] = page.lines[number].replace(quantity, now, 1)
+    return True
+
+
 def check_tables(page, folder, options, problems):
     count = 0
     for number, command, cells in checked_rows(page):
@@ -122,7 +133,7 @@ def check_tables(page, folder, options, problems):
         count += 1
         text = " ".join(squeezed(line) for line in printed)
         for quantity in (q for cell in cells for q in quantities(cell)):
-            if not stands_in(quantity, text):
+            if not stands_in(quantity, text) and not (options.refresh and replaced(page, number, quantity, text, NEAR_IN_TABLES)):
                 problems.say(page, number, f"{quantity} is not printed (any more) by {command}")
     return count
 
@@ -131,7 +142,7 @@ def stands_in(quantity, text):
     return re.search(r"(?<![\d.])" + re.escape(quantity), text) is not None
 
 
-def check_numbers(page, problems):
+def check_numbers(page, options, problems):
     shown = " ".join(squeezed(line) for b in page.blocks for line in b.lines)
     by_hand = False
     for number, line in page.text:
@@ -140,7 +151,7 @@ def check_numbers(page, problems):
         elif line.strip() == "<!-- by hand -->":
             by_hand = True
         for quantity in [] if by_hand else quantities(line):
-            if not stands_in(quantity, shown):
+            if not stands_in(quantity, shown) and not (options.refresh and replaced(page, number, quantity, shown, NEAR_IN_SENTENCES)):
                 problems.say(page, number, f"{quantity} stands in no output on this page; <!-- by hand --> excuses a paragraph")
 
 
@@ -163,10 +174,10 @@ def check_page(path, options, problems):
         check_blocks(page, folder, options, problems)
         check_pictures(page, folder, options, problems)
         count += check_tables(page, folder, options, problems)
-    if options.refresh and any(block.remark == "output" for block in page.blocks):
-        write_back(page)
     if path.parent.name == "tutorials":
-        check_numbers(page, problems)
+        check_numbers(page, options, problems)
+    if options.refresh:
+        write_back(page)
     return count
 
 

@@ -76,3 +76,18 @@ UNIT = re.compile(r"\d (?:[a-zA-Zµ%]|\$)|\$\d")
 def quantities(text):
     """Numbers with a unit in a sentence."""
     return [q for q in QUANTITY.findall(re.sub(r"`[^`]*`", "", text)) if UNIT.search(q)]
+
+
+def size_and_unit(quantity):
+    """("1,024.5", "MB") of "1,024.5 MB"; a price's unit is "$"."""
+    number, _, unit = quantity.lstrip("$").partition(" ")
+    return float(number.replace(",", "")), unit or "$"
+
+
+def nearest(quantity, text, within):
+    """The quantity in `text` of the same unit that differs least from `quantity`, by a factor of at most `within`; None: there is none."""
+    size, unit = size_and_unit(quantity)
+    there = {q: size_and_unit(q) for q in quantities(text)}
+    ratios = [(max(other / size, size / other), q) for q, (other, its) in there.items() if its == unit and other > 0 and size > 0]
+    best = min(ratios, default=None)
+    return best[1] if best and best[0] <= within else None

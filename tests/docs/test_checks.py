@@ -9,7 +9,7 @@ from pathlib import Path
 from check_examples import Problems, check_numbers, check_page
 from check_links import find_problems
 from pages import anchors, read_page
-from shown import first_missing, quantities, refreshed
+from shown import first_missing, nearest, quantities, refreshed
 
 PRINTED = ["step   177 ms", "total  177 ms", "memory 4.97 GB of 17.2 GB", "rank 0 has 2 ms", "rank 1 has 3 ms"]
 
@@ -31,6 +31,13 @@ class Shown(unittest.TestCase):
 
     def test_quantities_are_numbers_with_units(self):
         self.assertEqual(quantities("takes 177 ms or $1,024 with `dp=4` on 4 GPUs"), ["177 ms", "$1,024"])
+
+    def test_the_nearest_quantity_has_the_same_unit(self):
+        text = "step 91 ms, 88.4 ms before, 88.2 s in all, $1,024"
+        self.assertEqual(nearest("88.1 ms", text, 1.5), "88.4 ms")
+        self.assertEqual(nearest("$1,000", text, 1.5), "$1,024")
+        self.assertIsNone(nearest("40 ms", text, 1.5))  # 88.4 is 2.2 times as much
+        self.assertIsNone(nearest("88 GB", text, 1.5))
 
 
 class Pages(unittest.TestCase):
@@ -103,7 +110,7 @@ class Pages(unittest.TestCase):
         self.assertIn("5 ms stands in no output", self.problems("It takes 5 ms.\n"))
         self.assertEqual("", self.problems("<!-- by hand -->\nIt takes 5 ms.\n"))
         problems = Problems(self.root)
-        check_numbers(read_page(self.page("```\n15 ms\n```\nIt takes 15 ms.\n")), problems)
+        check_numbers(read_page(self.page("```\n15 ms\n```\nIt takes 15 ms.\n")), type("Options", (), {"refresh": False}), problems)
         self.assertEqual(problems.count, 0)
 
 
