@@ -146,7 +146,13 @@ double FittedEvidence::drawn_to_runs(double of_group, std::string_view framework
 }
 
 double FittedEvidence::half_width(std::string_view group, std::string_view framework, const platforms::Device& device) const {
-  return drawn_to_runs(of(group) * widening(device) * widening(framework), framework, device.name);
+  const double kind = of(group) * widening(framework);
+  double width = drawn_to_runs(kind * widening(device), framework, device.name);
+  if (widening(device) == 1) return width;
+  // Nobody is surer of a device without a run than of one whose runs went badly.
+  for (const auto& seen : runs)
+    if (seen.framework == framework) width = std::max(width, drawn_to_runs(kind, framework, seen.device));
+  return width;
 }
 
 double FittedEvidence::of(std::string_view group) const {

@@ -127,7 +127,7 @@ struct FittedEvidence {
   /// of that framework on that device were off by, the more of them there are. Where there are none on the device, towards those on
   /// others, by less.
   [[nodiscard]] double drawn_to_runs(double of_group, std::string_view framework, std::string_view device) const;
-  /// of() widened and drawn.
+  /// of() widened and drawn; of a device without any run at least that of every device with runs of the framework.
   [[nodiscard]] double half_width(std::string_view group, std::string_view framework, const platforms::Device&) const;
 };
 

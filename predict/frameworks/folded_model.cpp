@@ -85,9 +85,19 @@ FoldedModel::FoldedModel(graph::Graph whole, Grain grain) : whole_(std::move(who
   dims_ = std::make_shared<const graph::LogicalDims>(training_.graph);
 }
 
+namespace {
+
+int replicas_of(std::int64_t batch, const Degrees& d) {
+  return d.ep * static_cast<int>(std::max(1.0, std::floor(static_cast<double>(batch) / std::max(1.0, d.micro_batch) / d.ep)));
+}
+
+}  // namespace
+
+double FoldedModel::samples(const Degrees& d) const { return static_cast<double>(batch()) / replicas_of(batch(), d); }
+
 plan::Sharding FoldedModel::shard(const Degrees& d) const {
   plan::Plan plan;
-  plan.dp = d.ep * static_cast<int>(std::max(1.0, std::floor(static_cast<double>(training_.batch) / std::max(1.0, d.micro_batch) / d.ep)));
+  plan.dp = replicas_of(batch(), d);
   plan.tp = d.tp;
   plan.cp = d.cp;
   plan.ep = d.ep;

@@ -50,6 +50,8 @@ class FoldedModel {
   /// Has an operator that slides windows over an image.
   [[nodiscard]] bool has_convolution() const { return flow_->has_convolution(); }
 
+  /// Samples of a rank under shard(); below 1 some ranks that share experts have one and others none.
+  [[nodiscard]] double samples(const Degrees&) const;
   /// Who has which part of every tensor. Throws Refusal naming the degree that no operator can use.
   [[nodiscard]] plan::Sharding shard(const Degrees&) const;
 

@@ -222,10 +222,13 @@ double expert_load_of(const graph::Graph& g, const FrameworkJob& job) {
   return load.busiest(experts, job.plan.ep);
 }
 
-/// The work of one sample shared out among several ranks.
-void share_out(Part& part, double share) {
+/// The work of the model's samples on this rank as that of `share` times as many.
+void share_out(Part& part, double share, bool exchanges) {
   for (auto* pass : {&part.forward, &part.backward})
-    for (auto& step : *pass) step.row.work *= share, step.row.bytes *= share;
+    for (auto& step : *pass) {
+      if (step.exchange && exchanges) step.exchange->bytes *= share;
+      if (!step.once_a_step) step.row.work *= share, step.row.bytes *= share;
+    }
   part.kept.others *= share;
   part.kept.attention *= share;
   part.boundary_bytes *= share;
@@ -235,7 +238,10 @@ void share_out(Part& part, double share) {
 
 ModelParts parts_of(const FoldedModel& folded, const FrameworkJob& job, std::size_t group) {
   const auto& p = job.plan;
-  const auto sharding = folded.shard({job.micro_batch, p.tp, p.cp, p.ep, p.sequence_parallel});
+  const Degrees degrees{job.micro_batch, p.tp, p.cp, p.ep, p.sequence_parallel};
+  const auto sharding = folded.shard(degrees);
+  // Ranks that share experts and sequences, too, have their samples together: more than a batch deals out to each.
+  const double samples = folded.samples(degrees);
   RowSetting setting(folded, sharding, job, group);
   ModelParts model;
   model.image = folded.has_convolution();
@@ -243,7 +249,7 @@ ModelParts parts_of(const FoldedModel& folded, const FrameworkJob& job, std::siz
   model.fused_attention = setting.fused_attention && !folded.flow().cores().empty();
   const auto* router = router_of(folded.graph());
   model.expert_choices = router == nullptr ? 0 : static_cast<double>(router->attributes.integer("k", 0));
-  setting.expert_load = model.expert_load = expert_load_of(folded.graph(), job);
+  setting.expert_load = model.expert_load = expert_load_of(folded.graph(), job) / std::min(1.0, samples);
   WeightCounter weights(setting);
   CountedTensors counted;
   for (std::size_t span = 0; span < folded.spans().size(); ++span) {
@@ -252,8 +258,8 @@ ModelParts parts_of(const FoldedModel& folded, const FrameworkJob& job, std::siz
     model.parts.push_back(part_of(setting, span, weights, counted));
   }
   add_loss(setting, model);
-  for (auto& part : model.parts)
-    if (job.micro_batch < 1) share_out(part, job.micro_batch);
+  if (const double share = job.micro_batch / std::max(1.0, samples); share != 1)
+    for (auto& part : model.parts) share_out(part, share, job.micro_batch >= 1);
   for (const auto input : folded.graph().inputs())
     if (const auto& type = folded.graph()[input].type; type.shape.size() == 2 && is_integer(type.dtype))
       model.tokens_per_sample = std::max(model.tokens_per_sample, static_cast<double>(type.shape[1]));

@@ -91,6 +91,27 @@ TEST_CASE("ranks that share the sequences share the experts' tokens, too") {
   CHECK(exchanged(shared, ExchangeAxis::Context) == 2 * (2.0 * 1024 * 2 * 128 * 2));
 }
 
+TEST_CASE("experts that ranks of a sequence share are as much work as those that replicas share") {
+  // Eight ranks, eight samples: one each, or an eighth of all of them; and one sample together, which is an eighth of that.
+  const std::string zoo =
+      "zoo:moe?layers=1&hidden=2048&heads=32&kv_heads=8&ffn=4096&seq=16384&vocab=100&experts=8&top_k=2&capacity=100&batch=";
+  const auto parts = [&](int batch, double micro_batch, int dp, int cp) {
+    Sample s(zoo + std::to_string(batch), platforms::load("dgx-h100"), "megatron-core");
+    s.job.micro_batch = micro_batch;
+    s.job.plan.dp = dp;
+    s.job.plan.cp = cp;
+    s.job.plan.ep = 8;
+    return s.parts();
+  };
+  const auto replicas = parts(8, 1, 8, 1), sequences = parts(8, 8, 1, 8), one = parts(1, 1, 1, 8);
+  // All eight are counted as eight times one, with its tiles and waves that are not full.
+  for (const auto kind : {RateKind::Matmul, RateKind::FlashAttention}) {
+    CHECK(sample::work_of(sequences, kind) == Approx(sample::work_of(replicas, kind)).epsilon(0.3));
+    CHECK(8 * sample::work_of(one, kind) == Approx(sample::work_of(sequences, kind)).epsilon(0.3));
+  }
+  CHECK(exchanged(sequences, ExchangeAxis::Expert) == Approx(exchanged(replicas, ExchangeAxis::Expert)));
+}
+
 TEST_CASE("of a sequence that tensor parallelism splits every rank sends its part to the experts") {
   Sample s(kMoe + "100", platforms::load("dgx-h100"), "megatron-core");
   s.job.plan.dp = s.job.plan.ep = 4;
