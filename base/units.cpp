@@ -80,17 +80,23 @@ std::string exact(double value, std::span<const UnitName> units) {
   return best;
 }
 
-std::string scaled(double value, std::span<const UnitName> units) {
-  // The largest unit that leaves at least one digit before the point; the smallest one otherwise.
-  const UnitName* best = nullptr;
+/// The largest unit that leaves at least one digit before the point; the smallest one otherwise. Nothing is nothing of the unit itself.
+const UnitName& unit_for(double value, std::span<const UnitName> units) {
+  if (value == 0) return *std::ranges::find(units, 1.0, &UnitName::factor);
+  const UnitName* best = &units.front();
   for (const auto& unit : units) {
     const bool fits = std::fabs(value) >= unit.factor;
-    const bool better = best == nullptr || (fits ? unit.factor > best->factor || std::fabs(value) < best->factor
-                                                 : unit.factor < best->factor && std::fabs(value) < best->factor);
+    const bool better = fits ? unit.factor > best->factor || std::fabs(value) < best->factor
+                             : unit.factor < best->factor && std::fabs(value) < best->factor;
     if (better) best = &unit;
   }
+  return *best;
+}
+
+std::string scaled(double value, std::span<const UnitName> units) {
+  const auto& unit = unit_for(value, units);
   char buffer[64];
-  std::snprintf(buffer, sizeof buffer, "%.3g %.*s", value / best->factor, static_cast<int>(best->name.size()), best->name.data());
+  std::snprintf(buffer, sizeof buffer, "%.3g %.*s", value / unit.factor, static_cast<int>(unit.name.size()), unit.name.data());
   return buffer;
 }
 

@@ -9,6 +9,14 @@
 namespace rehearsal::predict {
 namespace {
 
+/// Down to whole GiB or MiB, as people write a memory.
+std::int64_t round_budget(Bytes memory) {
+  const auto bytes = static_cast<std::int64_t>(memory.value());
+  for (const std::int64_t unit : {1LL << 30, 1LL << 20})
+    if (bytes >= 8 * unit) return bytes / unit * unit;
+  return bytes;
+}
+
 class LoweredPredictor final : public Predictor {
  public:
   explicit LoweredPredictor(const Job& job) : job_(job) {}
@@ -33,7 +41,7 @@ class LoweredPredictor final : public Predictor {
     if (!job_.dims->named("heads").empty())
       limits_.attention_forms.insert(limits_.attention_forms.begin() + 1, plan::AttentionForm::AllToAll);
     using Rule = plan::RecomputeRule;
-    limits_.recompute = {{}, {Rule::Selective}, {Rule::Budget, static_cast<std::int64_t>(least_memory().value())}, {Rule::Full}};
+    limits_.recompute = {{}, {Rule::Selective}, {Rule::Budget, round_budget(least_memory())}, {Rule::Full}};
     limits_.weights = !use.weights.empty();
     limits_.batch_statistics = std::any_of(graph().nodes().begin(), graph().nodes().end(),
                                            [](const graph::Node& n) { return graph::schema(n).batch_statistics != 0; });

@@ -169,7 +169,7 @@ void RowCollector::matmul(const graph::Node& node) {
   const double experts = w.size() > 2 ? product_of(w, 0, w.size() - 2) : 1;
   const double load = experts > 1 || w.size() > 2 ? s_.expert_load : 1;
   const MatmulShape shape{load * static_cast<double>(graph::element_count(y)) / width / experts, width, k, experts};
-  if (load > 1 && flow().gradient(node.inputs[1])) part_.kept.others += (load - 1) * s_.bytes(node.inputs[0]);
+  if (load != 1 && flow().gradient(node.inputs[1])) part_.kept.others += (load - 1) * s_.bytes(node.inputs[0]);
   const Gradients gradients{flow().gradient(node.inputs[0]), flow().gradient(node.inputs[1])};
   count_flops(graph::work_of(graph::schema(node), graph::NodeTypes(graph(), node).view()).flops.value(), gradients);
   if (flow().steps_of(node_) > 0) return recurrent_step(shape);

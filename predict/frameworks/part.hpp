@@ -77,7 +77,7 @@ struct ModelParts {
   bool fused_attention = false;
   double tokens_per_sample = 0;  ///< positions of the longest sequence input; 0: not a sequence model
   double expert_choices = 0;     ///< experts of a token; 0: none
-  double expert_load = 1;        ///< tokens of the rank whose experts have most of them, over the mean
+  double expert_load = 1;        ///< tokens of the rank whose experts have most of them, over the rows of a mean one
   double logits = 0;             ///< elements of the result on this rank
 
   /// The published runs by which predictions of its time are judged.

@@ -31,6 +31,8 @@ TEST_CASE("quantities print with three digits and a fitting unit") {
   CHECK(to_text(Bytes(24.5e9)) == "24.5 GB");
   CHECK(to_text(Bytes(0)) == "0 B");
   CHECK(to_text(Seconds(120)) == "120 s");
+  CHECK(to_text(Seconds(0)) == "0 s");
+  CHECK(to_text(Bytes(0)) == "0 B");
 }
 
 TEST_CASE("electricity has a carbon intensity and a price") {

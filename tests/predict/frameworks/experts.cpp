@@ -58,8 +58,19 @@ TEST_CASE("the busiest rank computes and gets more, and its products alone") {
   CHECK(s.parts().expert_load == 1);
 }
 
-TEST_CASE("experts of limited capacity have as many tokens whoever chooses them") {
-  Sample s(kMoe + "150", platforms::load("dgx-h100"), "megatron-core");
+TEST_CASE("of room for more than every token no more is computed than what is chosen") {
+  Sample exact(kMoe + "100", platforms::load("dgx-h100"), "megatron-core"),
+      roomy(kMoe + "150", platforms::load("dgx-h100"), "megatron-core");
+  for (auto* s : {&exact, &roomy}) s->job.plan.dp = s->job.plan.ep = 8, s->job.micro_batch = 1;
+  CHECK(roomy.parts().expert_load == Approx(1 / 1.5).epsilon(0.01));
+  CHECK(sample::work_of(roomy.parts(), RateKind::Matmul) == Approx(sample::work_of(exact.parts(), RateKind::Matmul)).epsilon(0.01));
+  for (auto* s : {&exact, &roomy}) s->job.recipe.expert_load = ExpertLoad::parse("--imbalance", "zipf:1");
+  CHECK(roomy.parts().expert_load == Approx(exact.parts().expert_load / 1.5).epsilon(0.01));
+}
+
+TEST_CASE("experts without room for every token have as many whoever chooses them") {
+  Sample s(kMoe + "50", platforms::load("dgx-h100"), "megatron-core");
+  CHECK(s.parts().expert_load == 1);
   s.job.recipe.expert_load = ExpertLoad::parse("--imbalance", "zipf:1");
   CHECK_THROWS_WITH(s.parts(), contains("capacity=100"));
   Sample dense("zoo:gpt?layers=2&hidden=64&heads=4&seq=32&vocab=100&batch=2", platforms::load("dgx-h100"), "megatron-core");

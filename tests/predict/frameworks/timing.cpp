@@ -85,7 +85,7 @@ TEST_CASE("context parallelism passes keys and values round, experts send tokens
 
 TEST_CASE("a token travels once to every node where it has experts, where the framework knows the nodes") {
   // 4 nodes of 8 devices, each of which has an expert; a token picks 4 of the 32.
-  Sample s("zoo:moe?layers=2&hidden=512&heads=4&kv_heads=4&ffn=256&seq=512&vocab=1000&experts=32&top_k=4&batch=32", nodes(4),
+  Sample s("zoo:moe?layers=2&hidden=512&heads=4&kv_heads=4&ffn=256&seq=512&vocab=1000&experts=32&top_k=4&batch=32&capacity=100", nodes(4),
            "megatron-core");
   s.job.micro_batch = 1;
   s.job.plan.dp = s.job.plan.ep = 32;
