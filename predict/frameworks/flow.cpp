@@ -62,12 +62,36 @@ bool is_comparison(std::string_view op) {
 
 }  // namespace
 
+namespace {
+
+/// How many matrices the products have whose weight holds several.
+std::set<std::int64_t> stacks_of_matrices(const graph::Graph& g) {
+  std::set<std::int64_t> stacks;
+  for (const auto& node : g.nodes()) {
+    if (graph::schema(node).family != graph::CostFamily::MatMul || node.inputs.size() < 2) continue;
+    const auto& weight = g[node.inputs[1]];
+    if (graph::is_weight(weight.role) && weight.type.shape.size() > 2) stacks.insert(weight.type.shape.front());
+  }
+  return stacks;
+}
+
+}  // namespace
+
 const graph::Node* router_of(const graph::Graph& g) {
+  const auto stacks = stacks_of_matrices(g);
   const auto router = std::ranges::find_if(g.nodes(), [&](const graph::Node& n) {
-    // An index that chooses tokens does so by head, too.
-    return op_name(n) == "TopK" && g[n.inputs[0]].type.shape.size() < 4;
+    // Not an index that chooses tokens, by head or of all that there are.
+    if (op_name(n) != "TopK") return false;
+    const auto& among = g[n.inputs[0]].type.shape;
+    return among.size() < 4 && !among.empty() && stacks.contains(among.back());
   });
   return router == g.nodes().end() ? nullptr : &*router;
+}
+
+bool of_experts(const graph::Graph& g, const graph::Node& product) {
+  const auto& weight = g[product.inputs[1]].type.shape;
+  const auto* router = weight.size() > 2 ? router_of(g) : nullptr;
+  return router != nullptr && weight.front() == g[router->inputs[0]].type.shape.back();
 }
 
 bool weight_product(const Flow& flow, const graph::Node& node) {

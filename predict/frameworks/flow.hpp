@@ -73,6 +73,8 @@ class Flow {
 
 /// What picks the experts of a token; nullptr: nothing does.
 [[nodiscard]] const graph::Node* router_of(const graph::Graph&);
+/// Does a product have a matrix for each of the experts that the router chooses from?
+[[nodiscard]] bool of_experts(const graph::Graph&, const graph::Node& product);
 
 /// A product with a weight as its second operand: MatMul or Gemm.
 [[nodiscard]] bool weight_product(const Flow&, const graph::Node&);

@@ -201,9 +201,8 @@ Part part_of(const RowSetting& s, std::size_t span, WeightCounter& weights, Coun
 std::int64_t slots_of(const graph::Graph& g) {
   for (const auto& node : g.nodes()) {
     if (graph::schema(node).family != graph::CostFamily::MatMul || node.inputs.size() < 2) continue;
-    const auto& weight = g[node.inputs[1]];
     const auto& x = g[node.inputs[0]].type.shape;
-    if (graph::is_weight(weight.role) && weight.type.shape.size() > 2 && !x.empty()) return graph::element_count(x) / x.back();
+    if (graph::is_weight(g[node.inputs[1]].role) && of_experts(g, node) && !x.empty()) return graph::element_count(x) / x.back();
   }
   return 0;
 }

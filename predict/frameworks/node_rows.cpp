@@ -167,7 +167,7 @@ void RowCollector::matmul(const graph::Node& node) {
   const double k = static_cast<double>(a.back()), width = static_cast<double>(y.back());
   // Experts have a matrix each, and to each come the tokens of all ranks that share them.
   const double experts = w.size() > 2 ? product_of(w, 0, w.size() - 2) : 1;
-  const double load = experts > 1 || w.size() > 2 ? s_.expert_load : 1;
+  const double load = of_experts(graph(), node) ? s_.expert_load : 1;
   const MatmulShape shape{load * static_cast<double>(graph::element_count(y)) / width / experts, width, k, experts};
   if (load != 1 && flow().gradient(node.inputs[1])) part_.kept.others += (load - 1) * s_.bytes(node.inputs[0]);
   const Gradients gradients{flow().gradient(node.inputs[0]), flow().gradient(node.inputs[1])};

@@ -68,6 +68,21 @@ TEST_CASE("of room for more than every token no more is computed than what is ch
   CHECK(roomy.parts().expert_load == Approx(exact.parts().expert_load / 1.5).epsilon(0.01));
 }
 
+TEST_CASE("products in groups that are not of experts do not follow the load of experts") {
+  // Of compressed attention the result is multiplied in 4 groups; the experts are 8, of which every token has 2.
+  const auto work = [](const char* capacity) {
+    Sample s(
+        std::string("zoo:deepseek-v4?layers=5&hidden=256&heads=4&head_dim=64&rope_dim=16&q_lora=64&o_groups=4&o_lora=64&experts=8&top_k=2&"
+                    "moe_ffn=256&vocab=100&batch=1&seq=2048&index_heads=2&index_dim=16&index_top=64&capacity=") +
+            capacity,
+        platforms::load("dgx-h100"), "megatron-core");
+    const auto parts = s.parts();
+    CHECK(parts.expert_load == Approx(100 / std::stod(capacity)).epsilon(0.01));
+    return sample::work_of(parts, RateKind::Matmul);
+  };
+  CHECK(work("200") == Approx(work("100")).epsilon(0.02));
+}
+
 TEST_CASE("experts without room for every token have as many whoever chooses them") {
   Sample s(kMoe + "50", platforms::load("dgx-h100"), "megatron-core");
   CHECK(s.parts().expert_load == 1);
