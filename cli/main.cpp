@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/names.hpp"
 #include "cli/command.hpp"
+#include "cli/commit.hpp"
 #include "cli/conformance.hpp"
 #include "cli/help/page.hpp"
 #include "cli/help/wrong_words.hpp"
@@ -140,7 +141,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   std::string format = "text";
   add_output_to(app, format);
-  app.set_version_flag("--version", REHEARSAL_VERSION, "says which version this is")->group(kOutputGroup);
+  const auto built = commit().empty() ? std::string() : " (commit " + std::string(commit()) + ")";
+  app.set_version_flag("--version", REHEARSAL_VERSION + built, "says which version this is")->group(kOutputGroup);
   const auto parsed = add_commands(app, format);
   const std::string first = argc > 1 ? argv[1] : "";
   if (first.empty()) {

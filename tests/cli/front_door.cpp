@@ -43,6 +43,12 @@ std::set<std::string> completed(const std::string& typed) {
 
 }  // namespace
 
+TEST_CASE("the version says which commit was built, where the sources are a repository") {
+  const auto said = rehearse("--version").out;
+  INFO(said);
+  CHECK(std::regex_match(said, std::regex("\\d+\\.\\d+\\.\\d+( \\(commit [0-9a-f]{7,40}(-dirty)?\\))?\n")));
+}
+
 TEST_CASE("text is broken behind blanks, commas and bars, and words stay whole") {
   CHECK(wrapped("a plan of ranks", 0) == std::vector<std::string>{"a plan of ranks"});
   CHECK(wrapped("a plan of ranks", 9) == std::vector<std::string>{"a plan of", "ranks"});
