@@ -69,7 +69,10 @@ def every_fifth(count):
 
 
 def write_rows(name, description, source, rows):
-    """costmodel/constants/NAME.json, one row a line."""
+    """costmodel/constants/NAME.json, one row a line; ends the script and leaves the file where a generation has no row."""
+    missing = [g for g in GENERATIONS if g not in {row["generation"] for row in rows}]
+    if missing:
+        sys.exit(f"{name}: the tables have no kernels of {', '.join(missing)}; costmodel/constants/{name}.json stays as it is")
     lines = ",\n".join("  " + json.dumps(row) for row in rows)
     with open(f"{ROOT}/costmodel/constants/{name}.json", "w") as f:
         f.write(f'{{\n "schema": 1,\n "description": {json.dumps(description)},\n "source": {json.dumps(source)},\n "rows": [\n{lines}\n ]\n}}\n')
