@@ -80,7 +80,7 @@ std::string exact(double value, std::span<const UnitName> units) {
   return best;
 }
 
-/// The largest unit that leaves at least one digit before the point; the smallest one otherwise. Nothing is nothing of the unit itself.
+/// The largest unit that leaves at least one digit before the point; the smallest one otherwise; of 0 the one without a prefix.
 const UnitName& unit_for(double value, std::span<const UnitName> units) {
   if (value == 0) return *std::ranges::find(units, 1.0, &UnitName::factor);
   const UnitName* best = &units.front();
