@@ -54,7 +54,9 @@ enum class CompressionRule : std::uint8_t {
   OneBit,
   TopK,
   RandomKMemory,
-  PowerSgd
+  PowerSgd,
+  OneBitAdam,
+  SparCml
 };
 struct Compression {
   /// What may be other than zero where the plan does not say. ReLUs behind a normalization leave a half, behind a sum of branches more.
@@ -97,9 +99,9 @@ struct ChoiceNames<BatchStatistics> {
 };
 template <>
 struct ChoiceNames<CompressionRule> {
-  static constexpr std::array<std::string_view, 15> kAll{"none",    "gist", "gist-sparse", "gist-f16",      "gist-bf16",
-                                                         "bf16",    "f16",  "sign",        "terngrad",      "qsgd",
-                                                         "randomk", "1bit", "topk",        "randomk-memory", "powersgd"};
+  static constexpr std::array<std::string_view, 17> kAll{"none", "gist",           "gist-sparse", "gist-f16",  "gist-bf16", "bf16",
+                                                         "f16",  "sign",           "terngrad",    "qsgd",      "randomk",   "1bit",
+                                                         "topk", "randomk-memory", "powersgd",    "1bit-adam", "sparcml"};
 };
 template <>
 struct ChoiceNames<RecomputeRule> {  // a budget is written as bytes

@@ -31,8 +31,9 @@ struct Plan {
   AttentionForm attention = AttentionForm::Gather;
   Offload offload = Offload::None;
   Compression compression;
-  std::string allreduce = "auto";  ///< a row of the all-reduce table, or "auto": the one whose closed form is least
-  bool overlap = true;             ///< gradient all-reduce during the backward pass
+  std::int64_t compress_after = 0;  ///< steps of a training in which gradients travel whole, before a compressor does its work
+  std::string allreduce = "auto";   ///< a row of the all-reduce table, or "auto": the one whose closed form is least
+  bool overlap = true;              ///< gradient all-reduce during the backward pass
   BatchStatistics bn = BatchStatistics::Batch;
   std::string order = "tp.cp.ep.dp.pp";  ///< innermost first
   std::vector<std::string> cuts;         ///< pipeline: name of the first node of every stage but the first; empty: balanced by cost

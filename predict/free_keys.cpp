@@ -112,7 +112,8 @@ Plans compressions(Predictor&, const plan::Plan& plan) {
   return with_each<&plan::Plan::compression>(plan, std::array{plan::Compression{}, plan::Compression{plan::CompressionRule::Gist}});
 }
 
-/// Those of gradients, each with its usual setting.
+/// Those of gradients, each with its usual setting; after so many steps where Adam's second moment is to settle first.
+constexpr std::int64_t kUsualStepsToSettle = 100;
 Plans compressions_of_gradients(Predictor&, const plan::Plan& plan) {
   std::vector<plan::Compression> all{plan::Compression{}};
   if (plan.dp > 1)
@@ -120,7 +121,15 @@ Plans compressions_of_gradients(Predictor&, const plan::Plan& plan) {
       all.push_back({row.rule});
       all.back().setting = row.usual;
     }
-  return with_each<&plan::Plan::compression>(plan, all);
+  auto plans = with_each<&plan::Plan::compression>(plan, all);
+  for (auto& p : plans)
+    if (const auto* row = plan::compressor(p.compression.rule); row != nullptr && row->of_moments) p.compress_after = kUsualStepsToSettle;
+  return plans;
+}
+
+void reset_compression(plan::Plan& plan) {
+  plan.compression = {};
+  plan.compress_after = 0;
 }
 
 constexpr std::array kKeys{FreeKey{"micro_batch", micro_batches, reset_member<&plan::Plan::micro_batch>},
@@ -135,7 +144,7 @@ constexpr std::array kKeys{FreeKey{"micro_batch", micro_batches, reset_member<&p
                            FreeKey{"allreduce", choices_of_allreduce, reset_member<&plan::Plan::allreduce>, false},
                            FreeKey{"offload", offloads, reset_member<&plan::Plan::offload>, false},
                            FreeKey{"compression", compressions, reset_member<&plan::Plan::compression>, false},
-                           FreeKey{"compression", compressions_of_gradients, reset_member<&plan::Plan::compression>, false, "compression"}};
+                           FreeKey{"compression", compressions_of_gradients, reset_compression, false, "compression"}};
 
 /// The keys in which two plans differ, as the second has them.
 std::vector<std::pair<std::string, std::string>> differences(const Predictor& p, const plan::Plan& from, const plan::Plan& to) {

@@ -116,12 +116,18 @@ bool is_of_compressor(const plan::Instruction& i) {
          i.kind == plan::InstructionKind::Decompress;
 }
 
+int ranks_of(const plan::Program& program, const plan::Role& role, const plan::Instruction& i) {
+  return program.axes[role.collectives[static_cast<std::size_t>(i.collective)].axis].size;
+}
+
 /// As long as a core takes per element of it, over copying it (CompressorRow): a rank compresses its own, and decodes what all have sent,
 /// or projects it twice and multiplies two factors.
-costmodel::KernelCase compression_case(const plan::Compression& compression, const PlacedInstruction& placed) {
+costmodel::KernelCase compression_case(const plan::Program& program, const PlacedInstruction& placed) {
+  const auto& compression = program.plan.compression;
   const auto& [role, i, variant, threads] = placed;
   const bool compresses = i.kind != plan::InstructionKind::Decompress;
   const auto& row = *plan::compressor(compression.rule);
+  const bool factors = row.sum == plan::CompressedSum::Factors;
   const auto vector = static_cast<double>(role.buffers[(compresses ? i.outputs : i.inputs).front()].bytes);
   const auto gradients = plan::gradients_of(i);
   double elements = 0, bytes = 0, sent = 0;
@@ -129,10 +135,13 @@ costmodel::KernelCase compression_case(const plan::Compression& compression, con
     const auto type = *local_type(role, b, variant);
     elements += static_cast<double>(graph::element_count(type.shape));
     bytes += graph::size_of(type).value();
-    if (!row.factors) sent += static_cast<double>(plan::compressed_bytes(compression, graph::element_count(type.shape), type.dtype));
+    if (row.sum == plan::CompressedSum::Gather)
+      sent += static_cast<double>(plan::compressed_bytes(compression, graph::element_count(type.shape), type.dtype));
   }
-  const double ranks = row.factors ? 1 : vector / sent;
-  const double passes = row.factors ? row.compressing / 2 : row.compressing;  // P, and then Q
+  const double ranks = row.sum == plan::CompressedSum::Gather ? vector / sent : 1;
+  double passes = factors ? row.compressing / 2 : row.compressing;  // P, and then Q
+  if (!factors && i.kind == plan::InstructionKind::Recompress)      // a share from each rank, and that once more
+    passes = row.decoding + row.compressing / ranks_of(program, role, i);
   costmodel::KernelCase kernel;
   kernel.op = std::string(name(i.kind));
   kernel.family = graph::CostFamily::Movement;
@@ -156,7 +165,7 @@ costmodel::KernelCase kernel_case(const plan::Program& program, const graph::Gra
     return kernel_case({plan::schema_of(role, i, node), {inputs, outputs, plan::attributes_of(role, i, node)}, *info, program.dtype},
                        threads);
   }
-  if (is_of_compressor(i)) return compression_case(program.plan.compression, placed);
+  if (is_of_compressor(i)) return compression_case(program, placed);
   auto kernel = copy_case(i.kind, copied(placed), info, program.dtype);
   if (i.kind == plan::InstructionKind::Stash || i.kind == plan::InstructionKind::Restore)
     kernel.work.bytes =

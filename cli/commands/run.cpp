@@ -20,6 +20,7 @@
 #include "cli/metrics.hpp"
 #include "cli/plan_context.hpp"
 #include "cli/platform_options.hpp"
+#include "cli/resuming.hpp"
 #include "cli/step_prediction.hpp"
 #include "cli/training_log.hpp"
 #include "cli/training_result.hpp"
@@ -235,17 +236,6 @@ plan::Program lowered(const graph::TrainingGraph& training, const plan::Plan& pl
   return program;
 }
 
-/// What the checkpoint says that this run goes on with; warns of what is not as it was.
-std::optional<exec::CheckpointHeader> header_to_resume(const RunOptions& o, std::int64_t batch, std::vector<std::string>& warnings) {
-  if (o.resume.empty()) return std::nullopt;
-  const auto header = exec::read_checkpoint_header(o.resume);
-  if (header.batch != batch)
-    warnings.push_back("--resume " + o.resume + ": the batch was " + std::to_string(header.batch) + " and is " + std::to_string(batch) +
-                       " now; step " + std::to_string(header.step + 1) + " goes on with sample " + std::to_string(header.samples + 1) +
-                       ", at the same learning rate");
-  return header;
-}
-
 std::string interruption(const exec::TrainingOutcome& outcome, const std::string& folder) {
   const auto done = static_cast<std::int64_t>(outcome.losses.size());
   const auto place = "interrupted after step " + std::to_string(outcome.first_step - 1 + done);
@@ -410,7 +400,7 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
   lowering.check_messages = true;
   const auto program = lowered(training, plan_of(o, training, world.size(), warnings), {backend, lowering, world.size()});
   warnings.insert(warnings.end(), program.warnings.begin(), program.warnings.end());
-  const auto header = header_to_resume(o, training.batch, warnings);
+  const auto header = header_to_resume(o.resume, program, warnings);
   if (world.rank() == 0) warn_of_other_training(o, warnings);
   if (world.rank() == 0)
     for (const auto& w : warnings) terminal.warn(w);

@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -11,6 +12,7 @@
 #include "exec/comm/communicator.hpp"
 #include "exec/host/compressors/compressor.hpp"
 #include "exec/host/compressors/power_sgd.hpp"
+#include "exec/host/compressors/shared_sums.hpp"
 #include "plan/compressors.hpp"
 
 namespace rehearsal::exec::bench {
@@ -56,6 +58,24 @@ bool measure_factors(CompressorSpeed& speed, std::vector<float>& gradient, const
   return true;
 }
 
+/// Of a rank that writes its gradient, and that decodes its share from each of so many ranks.
+template <class Least>
+void measure_shares(CompressorSpeed& speed, int ranks, std::vector<float>& gradient, const Least& least) {
+  const std::array elements{static_cast<std::int64_t>(gradient.size())};
+  const auto blocks = plan::shared_blocks(speed.how, elements, DType::F32, ranks);
+  const SharedTask task{speed.how.rule, DType::F32, {speed.how.setting, ranks}, blocks};
+  speed.sent_bytes = ranks * blocks.piece_bytes() + blocks.share_bytes();
+  std::vector<std::byte> sent(static_cast<std::size_t>(ranks * blocks.piece_bytes())),
+      gathered(static_cast<std::size_t>(ranks * blocks.share_bytes()));
+  std::vector<float> kept(gradient.size()), sum(gradient.size());
+  const PartOfBlocks part{0, elements.front()};
+  const auto lengths = lengths_of_blocks(elements);
+  speed.compressing = least([&] { write_blocks(task, part, {gradient.data(), kept.data()}, sent.data()); });
+  for (int rank = 0; rank < ranks; ++rank)
+    sum_share(task, lengths, {rank, sent.data(), nullptr}, gathered.data() + rank * blocks.share_bytes());
+  speed.decoding = least([&] { read_sum(task, part, gathered.data(), sum.data()); });
+}
+
 }  // namespace
 
 std::vector<CompressorSpeed> speeds_of_compressors(const CompressionBench& bench, const std::function<bool()>& stop) {
@@ -70,8 +90,13 @@ std::vector<CompressorSpeed> speeds_of_compressors(const CompressionBench& bench
     if (stop()) break;
     CompressorSpeed speed{{row.rule}, 0, 0, 0, copying};
     speed.how.setting = row.usual;
-    if (row.factors) {
+    if (row.sum == plan::CompressedSum::Factors) {
       if (measure_factors(speed, gradient, least)) speeds.push_back(speed);
+      continue;
+    }
+    if (row.sum == plan::CompressedSum::Shares) {
+      measure_shares(speed, bench.ranks, gradient, least);
+      speeds.push_back(speed);
       continue;
     }
     speed.sent_bytes = plan::compressed_bytes(speed.how, bench.elements, DType::F32);

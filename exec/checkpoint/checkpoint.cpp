@@ -52,7 +52,7 @@ class Whole {
       auto tensor_name = t.at("name").get<std::string>();
       const bool slot = t.value("role", "") == kSlot, averaged = slot && share_ > 0 && graph::is_averaged(tensor_name);
       const bool master = slot && graph::is_master(tensor_name);
-      if ((slot && !master && !averaged) || t.value("role", "") == kOlder) continue;
+      if ((slot && !master && !averaged) || t.value("role", "") == kOlder || t.value("role", "") == kUnsent) continue;
       if (slot) tensor_name = graph::parameter_of_slot(tensor_name);
       add_block(t, bytes, (master ? masters_ : averaged ? averaged_ : values_)[tensor_name]);
     }
@@ -131,6 +131,7 @@ struct Entry {
   std::int64_t offset = 0, bytes = 0;
   std::string dtype;
   plan::Region region;
+  bool unsent = false;
 };
 using Entries = std::map<std::string, std::vector<Entry>>;
 
@@ -144,8 +145,12 @@ Entries entries_of(const Json& manifest, const fs::path& folder) {
                                         " bytes that the manifest says; the checkpoint is incomplete");
     for (const auto& t : part.at("tensors")) {
       auto& blocks = entries[t.at("name").get<std::string>()];
-      Entry entry{file, t.at("offset").get<std::int64_t>(), t.at("bytes").get<std::int64_t>(), t.at("dtype").get<std::string>(),
-                  region_from(t.at("region"))};
+      Entry entry{file,
+                  t.at("offset").get<std::int64_t>(),
+                  t.at("bytes").get<std::int64_t>(),
+                  t.at("dtype").get<std::string>(),
+                  region_from(t.at("region")),
+                  t.value("role", "") == kUnsent};
       // A weight that several pipeline stages use is held by each of them.
       const auto same = [&](const Entry& other) { return other.region == entry.region; };
       if (std::none_of(blocks.begin(), blocks.end(), same)) blocks.push_back(std::move(entry));
@@ -182,6 +187,27 @@ void read_tensor(const std::vector<Entry>& entries, const graph::Tensor& tensor,
     throw BadInput(entries.front().file.parent_path().string(), "holds only " + std::to_string(found) + " of the " +
                                                                     std::to_string(plan::element_count(mine)) + " elements of tensor " +
                                                                     tensor.name + " that this rank needs");
+}
+
+/// The entry of what a rank has not sent; nullptr where the checkpoint has none of as many bytes.
+const Entry* entry_of(const Entries& entries, const UnsentVector& vector, const plan::Buffer& buffer) {
+  const auto at = entries.find(vector.name);
+  if (at == entries.end()) return nullptr;
+  const auto& entry = at->second.front();
+  return entry.unsent && entry.bytes == buffer.bytes && entry.dtype == name(buffer.dtype) ? &entry : nullptr;
+}
+
+/// What is not in the checkpoint begins at 0, as it was allocated.
+void read_unsent(const Entries& entries, const UnsentGradients& unsent) {
+  for (const auto& vector : unsent.all()) {
+    const auto& buffer = unsent.buffer(vector);
+    const auto* entry = entry_of(entries, vector, buffer);
+    if (entry == nullptr) continue;
+    graph::Tensor kept;
+    kept.name = vector.name;
+    kept.type = {buffer.dtype, buffer.shapes.front()};
+    unsent.write(vector, read_block(*entry, kept));
+  }
 }
 
 [[noreturn]] void refuse_without_versions(const std::string& folder, const plan::Program& program, const graph::Tensor& tensor) {
@@ -238,7 +264,7 @@ std::string what_differs(const Entries& entries, const graph::Graph& graph) {
   for (const auto& tensor : graph.tensors())
     if (is_saved(tensor)) wanted.insert(tensor.name);
   for (const auto& [name, entry] : entries)
-    if (!wanted.contains(name)) held.insert(name);
+    if (!wanted.contains(name) && !entry.front().unsent) held.insert(name);
   const auto lacks = std::ranges::find_if(wanted, [&](const auto& name) { return !entries.contains(name); });
   std::string text;
   if (!held.empty()) text += "; it holds " + *held.begin() + ", which this training has not";
@@ -275,7 +301,24 @@ CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, 
         executor.set_stored(t, block, age);
       }
     }
+    read_unsent(entries, executor.unsent());
     return header;
+  } catch (const nlohmann::json::exception& error) {
+    throw BadInput((place / kManifest).string(), std::string("is damaged: ") + platforms::reason_of(error));
+  }
+}
+
+HeldUnsent held_unsent(const std::string& folder, const plan::Program& program) {
+  const auto place = newest_checkpoint(folder, "--resume");
+  const auto manifest = read_manifest(place);
+  try {
+    const auto entries = entries_of(manifest, place);
+    const bool any = std::ranges::any_of(entries, [](const auto& entry) { return entry.second.front().unsent; });
+    for (int rank = 0; rank < program.ranks; ++rank)
+      for (const auto& vector : unsent_vectors(program, rank))
+        if (entry_of(entries, vector, program.role(rank).buffers[vector.buffer]) == nullptr)
+          return any ? HeldUnsent::OfOtherPlan : HeldUnsent::Nothing;
+    return HeldUnsent::All;
   } catch (const nlohmann::json::exception& error) {
     throw BadInput((place / kManifest).string(), std::string("is damaged: ") + platforms::reason_of(error));
   }

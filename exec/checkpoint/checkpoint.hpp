@@ -32,6 +32,15 @@ using StoredValues = std::map<std::string, StoredValue>;
 /// Throws BadInput as load_checkpoint() does; reads no part.
 [[nodiscard]] CheckpointHeader read_checkpoint_header(const std::string& folder);
 
+/// What of that which ranks of this Program have not sent of their gradients is there.
+enum class HeldUnsent : std::uint8_t {
+  Nothing,      ///< of any plan
+  OfOtherPlan,  ///< of other replicas, or gradients that travelled together otherwise
+  All
+};
+/// Throws BadInput as load_checkpoint() does; reads no part.
+[[nodiscard]] HeldUnsent held_unsent(const std::string& folder, const plan::Program&);
+
 /// The hash of what is trained, had it another batch.
 using HashWithBatch = std::function<std::string(std::int64_t batch)>;
 /// Collective. Sets every stored tensor, the step and the sample that training goes on with; returns the header. Throws BadInput naming

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "plan/sharding/copies.hpp"
+
 namespace rehearsal::exec {
 namespace {
 
@@ -61,6 +63,18 @@ PartPlan::PartPlan(Executor& executor, const Training& training) : file_(part_na
       bytes_ += size;
     }
   }
+  for (const auto& v : executor.unsent().all()) {
+    const auto& kept = executor.unsent().buffer(v);
+    const auto& shape = kept.shapes.front();
+    tensors.push_back({{"name", v.name},
+                       {"role", kUnsent},
+                       {"dtype", std::string(name(kept.dtype))},
+                       {"shape", shape},
+                       {"region", to_json(plan::whole_region(shape))},
+                       {"offset", bytes_},
+                       {"bytes", kept.bytes}});
+    bytes_ += static_cast<std::size_t>(kept.bytes);
+  }
   tensors_ = tensors.dump();
 }
 
@@ -70,6 +84,10 @@ std::string PartPlan::copy(Executor& executor) const {
   for (const auto& block : blocks_) {
     executor.read_stored(block.tensor, block.age, to);
     to += executor.stored_bytes(block.tensor);
+  }
+  for (const auto& v : executor.unsent().all()) {
+    executor.unsent().read(v, to);
+    to += executor.unsent().buffer(v).bytes;
   }
   return bytes;
 }

@@ -9,7 +9,7 @@
 namespace rehearsal::exec {
 
 /// Roles of tensors in a checkpoint.
-inline constexpr const char *kSlot = "slot", *kOlder = "older";
+inline constexpr const char *kSlot = "slot", *kOlder = "older", *kUnsent = "unsent";
 
 /// Weights as they were so many updates ago, which asynchronous schedules go on with: their name in a checkpoint.
 [[nodiscard]] inline std::string aged(const std::string& tensor, int age) { return age == 0 ? tensor : tensor + "@" + std::to_string(age); }
@@ -17,7 +17,7 @@ inline constexpr const char *kSlot = "slot", *kOlder = "older";
 [[nodiscard]] bool is_saved(const graph::Tensor&);
 
 /// The tensors that this rank saves, and where in its part: the same in every step. Of the ranks that hold the same block the first one
-/// saves it.
+/// saves it; what a rank has not sent of its gradients is its own.
 class PartPlan {
  public:
   PartPlan(Executor&, const Training&);

@@ -32,7 +32,9 @@ CompressorTask CompressedSums::task_of(BufferIndex gradient, int member, When wh
 }
 
 void CompressedSums::play(const Instruction& i, const Address& at, When when) const {
-  if (plan::compressor(program_.plan.compression.rule)->factors) return play_factors(i, at, when);
+  const auto sum = plan::compressor(program_.plan.compression.rule)->sum;
+  if (sum == plan::CompressedSum::Factors) return play_factors(i, at, when);
+  if (sum == plan::CompressedSum::Shares) return play_shares(i, at);
   i.kind == plan::InstructionKind::Compress ? compress(i, at, when) : decompress(i, at, when);
 }
 

@@ -5,6 +5,7 @@
 
 #include "exec/host/compressors/compressor.hpp"
 #include "exec/host/compressors/power_sgd.hpp"
+#include "exec/host/compressors/shared_sums.hpp"
 #include "exec/kernels/device.hpp"
 #include "plan/program/program.hpp"
 
@@ -42,6 +43,9 @@ class CompressedSums {
   void first_factors(const plan::Instruction&, const Address&, When) const;
   void second_factors(const plan::Instruction&, const Address&, When) const;
   void sums_of_factors(const plan::Instruction&, const Address&, When) const;
+  void play_shares(const plan::Instruction&, const Address&) const;
+  void write_own(const plan::Instruction&, const Address&, const SharedTask&, std::span<const std::int64_t> elements) const;
+  void sum_own(const plan::Instruction&, const Address&, const SharedTask&, std::span<const std::int64_t> lengths) const;
   void compress(const plan::Instruction&, const Address&, When) const;
   void compress_and_keep(Place kept, const CompressorTask&, std::byte* gradient, std::byte* to) const;
   void decompress(const plan::Instruction&, const Address&, When) const;

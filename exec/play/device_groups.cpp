@@ -62,7 +62,7 @@ void DeviceGroups::join(Communicator& world) {
 
 bool DeviceGroups::is_by_devices(const plan::CollectiveInfo& info, DType dtype) const {
   const bool is_named = info.kind == plan::CollectiveKind::AllReduce && program_.plan.allreduce != "auto";
-  return collectives_ && !is_named && collectives_->does(info.kind, dtype, info.reduction);
+  return collectives_ && !is_named && !info.received_behind && collectives_->does(info.kind, dtype, info.reduction);
 }
 
 int DeviceGroups::of(const plan::CollectiveInfo& info, DType dtype) const {

@@ -56,6 +56,7 @@ class Executor::Impl {
         device_(backend.device()),
         memory_(role_, device_),
         stored_(role_, memory_, device_),
+        unsent_(program_, world_.rank(), memory_, device_),
         operands_(program_, g_, world_.rank(), memory_),
         messages_(program_, world_, device_, device_.is_host() ? memory_.arrivals() : std::span<std::byte>()),
         moves_(program_, world_.rank()),
@@ -81,7 +82,7 @@ class Executor::Impl {
       for (const auto& slot : role_.opening) play(slot);
     bool asked = !request.may_update;
     for (const auto& slot : role_.slots) {
-      const bool asks = !asked && is_first_update(slot);
+      const bool asks = !asked && plan::first_update(role_) == &slot;
       asked = asked || asks;
       if (asks) now_ = plan::moment_of(program_, role_, slot, now_.step);
       if (asks && !may_update(request)) {
@@ -139,6 +140,7 @@ class Executor::Impl {
   [[nodiscard]] std::int64_t arena_bytes() const { return memory_.bytes() + messages_.allocated_bytes(); }
 
   [[nodiscard]] const StoredTensors& stored() const { return stored_; }
+  [[nodiscard]] const UnsentGradients& unsent() const { return unsent_; }
   void read_stored(TensorId t, int age, std::byte* to) const { stored_.read(t, done_ - age, to); }
   void set_stored(TensorId t, std::span<const std::byte> block, int age) { stored_.write(t, done_ - age, block); }
 
@@ -203,7 +205,7 @@ class Executor::Impl {
     for (std::size_t v = 0; v < variants; ++v) {
       const auto micro_batch = static_cast<int>(std::find(role_.variant_of.begin(), role_.variant_of.end(), v) - role_.variant_of.begin());
       const auto type = type_of(i.outputs.front(), v);
-      const auto count = graph::element_count(type.shape);
+      const auto count = plan::elements_of_collective(role_, i, v);
       const auto bytes = static_cast<double>(size_of(type.dtype));
       p.steps.push_back(plan::steps_of(program_, info, role_, {world_.rank(), micro_batch, count, bytes, world_.ranks_per_node(p.group)}));
       if (p.device_group >= 0) p.parts.push_back(plan::begins_of_parts(info.dealt, program_.axes[info.axis].size, count));
@@ -218,11 +220,15 @@ class Executor::Impl {
     now_ = plan::moment_of(program_, role_, slot, now_.step);
     if (now_.slot_step >= row_end_) return;
     micro_batch_ = slot.micro_batch % program_.micro_batches;
+    const bool compresses = plan::compresses_in(program_, now_.slot_step);
     for (const auto& [key, begun] : tickets_)
       if (plan::awaited_by_slot(program_, role_, slot, now_.step, begun.message)) await(begun);
     for (std::uint32_t n = 0; n < body.instructions.size(); ++n) {
       const auto& i = body.instructions[n];
-      if (plan::runs(program_, role_, i, micro_batch_)) play_one(i, n);
+      if (plan::runs(program_, role_, i, micro_batch_, compresses))
+        play_one(i, n);
+      else if (i.during != plan::During::Training)
+        await_dependencies(i);  // what it would have waited for is waited for by nobody else
     }
   }
 
@@ -327,13 +333,6 @@ class Executor::Impl {
     return device_.has_non_finite(role_.buffers[b].dtype, data(b), graph::element_count(type_of(b, 0).shape));
   }
 
-  /// Updates a step that begins with that slot's body.
-  [[nodiscard]] bool is_first_update(const plan::Slot& slot) const {
-    const auto updates = [&](const plan::Slot& s) { return role_.bodies[s.body].kind == plan::BodyKind::Update; };
-    const auto first = std::find_if(role_.slots.begin(), role_.slots.end(), updates);
-    return first != role_.slots.end() && &*first == &slot;
-  }
-
   void look(const Instruction& i) {
     operands_.set(i, pass());
     const HostCopies inputs(device_, operands_.inputs()), made(device_, operands_.outputs());
@@ -434,6 +433,7 @@ class Executor::Impl {
   Device& device_;
   LocalMemory memory_;
   StoredTensors stored_;
+  UnsentGradients unsent_;
   OperandViews operands_;
   Messages messages_;
   std::vector<std::vector<Prepared>> prepared_;
@@ -491,6 +491,7 @@ void Executor::continue_after(std::int64_t steps, std::int64_t samples) { impl_-
 plan::Region Executor::stored_region(TensorId tensor) const { return impl_->stored_region(tensor); }
 const plan::Layout& Executor::stored_layout(TensorId tensor) const { return impl_->stored().buffer(tensor)->layout; }
 std::optional<KeptResult> Executor::result(TensorId tensor) const { return impl_->result(tensor); }
+const UnsentGradients& Executor::unsent() const { return impl_->unsent(); }
 std::vector<TensorId> Executor::stored_tensors() const { return impl_->stored().all(); }
 
 }  // namespace rehearsal::exec

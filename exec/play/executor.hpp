@@ -15,6 +15,7 @@
 #include "exec/host/non_finite.hpp"
 #include "exec/kernels/compute_backend.hpp"
 #include "exec/play/stored_tensors.hpp"
+#include "exec/play/unsent.hpp"
 #include "predict/step_cost.hpp"
 
 namespace rehearsal::exec {
@@ -109,6 +110,8 @@ class Executor {
   [[nodiscard]] const plan::Layout& stored_layout(graph::TensorId tensor) const;
   /// A tensor that the last step computed, when the program keeps it to its end.
   [[nodiscard]] std::optional<KeptResult> result(graph::TensorId tensor) const;
+  /// What compressors of gradients have not sent yet.
+  [[nodiscard]] const UnsentGradients& unsent() const;
   /// Tensors that stored() has.
   [[nodiscard]] std::vector<graph::TensorId> stored_tensors() const;
 

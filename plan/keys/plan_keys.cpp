@@ -74,6 +74,11 @@ std::string print_zero_group(const Plan& plan) {
   return plan.zero_group == 0 ? std::string(kAllReplicas) : std::to_string(plan.zero_group);
 }
 
+void parse_compress_after(Plan& plan, const std::string& value) {
+  plan.compress_after = whole_number(value, 0, std::numeric_limits<std::int32_t>::max());
+}
+std::string print_compress_after(const Plan& plan) { return std::to_string(plan.compress_after); }
+
 void parse_micro_batch(Plan& plan, const std::string& value) {
   plan.micro_batch = whole_number(value, 1, std::numeric_limits<std::int32_t>::max());
 }
@@ -240,7 +245,9 @@ constexpr std::array kTable{
     PlanKey{"compression", "rules", kText, true, parse_compression_key, print_compression,
             "of results between forward and backward pass: none, gist, gist-sparse, gist-sparse:0.6 (no bit lost), gist-f16, gist-bf16 "
             "(rounded); of gradients on their way: bf16, f16, sign, 1bit, terngrad, qsgd:LEVELS, topk:SHARE, randomk:SHARE, powersgd:RANK, "
-            "randomk-memory:SHARE (docs/compression.md)"},
+            "randomk-memory:SHARE, 1bit-adam, sparcml:SHARE (docs/compression.md)"},
+    PlanKey{"compress_after", "rules", kInteger, false, parse_compress_after, print_compress_after,
+            "first steps of a training in which gradients travel whole, before a compressor of them does its work"},
     // "auto" is a value here, the algorithm of least closed form, and therefore nothing to search
     PlanKey{"allreduce", "rules", kText, false, parse_allreduce, print_text<&Plan::allreduce>,
             "algorithm of gradient sums: auto (the quickest), ring, recursive-doubling, halving-doubling, hierarchical, binomial-tree, "

@@ -28,7 +28,8 @@ std::vector<std::string> algorithms_of(const Program& program) {
         const auto& c = role.collectives[static_cast<std::size_t>(i.collective)];
         const bool fixed = c.kind == CollectiveKind::AllReduce && program.plan.allreduce != "auto";
         if (fixed || c.algorithm == kExchange) continue;
-        all.insert(beginning({c.kind, program.axes[c.axis].name, role.buffers[i.outputs.front()].bytes}) + c.algorithm);
+        all.insert(beginning({c.kind, program.axes[c.axis].name, role.buffers[i.outputs.front()].bytes / (c.received_behind ? 2 : 1)}) +
+                   c.algorithm);
       }
   return {all.begin(), all.end()};
 }

@@ -1,6 +1,6 @@
 // Gradients of parameters of which ranks exchange what a compressor leaves (plan/compressors.hpp): each compresses what it has summed over
 // its micro-batches, all gather what all have sent, and each decodes the same sum. Tensor by tensor, so that it does not matter which
-// gradients travel together.
+// gradients travel together. Plan::compress_after: both ways of the sum stand in the Program, and a step goes one of them.
 
 #include <algorithm>
 #include <cstdint>
@@ -62,11 +62,35 @@ BufferIndex RoleBuilder::kept_of(BufferIndex gradient, std::int64_t elements) {
   return new_buffer(std::move(kept), nullptr);
 }
 
+namespace {
+
+During during_compression(const Plan& plan) { return plan.compress_after > 0 ? During::WithCompression : During::Training; }
+
+}  // namespace
+
+RoleBuilder::Compressed RoleBuilder::sum_compressed(BufferIndex whole, std::vector<BufferIndex> parts, SumPlace place) {
+  const auto& row = *compressor(c_.plan.compression.rule);
+  for (const auto part : parts) travels_compressed_.insert(role_.buffers[part].tensor);
+  during_ = during_compression(c_.plan);
+  if (row.of_moments) moments_in_place_of(parts, place);
+  auto compressed = row.sum == CompressedSum::Factors  ? sum_first_factors(std::move(parts), place)
+                    : row.sum == CompressedSum::Shares ? sum_shares(std::move(parts), place)
+                                                       : gather_compressed(std::move(parts), place);
+  if (c_.plan.compress_after > 0) {  // behind what reads the gradients: the update waits for the last that writes them
+    during_ = During::BeforeCompression;
+    all_reduce(whole, role_.buffers[compressed.parts.front()].tensor, place);
+  }
+  during_ = During::Training;
+  return compressed;
+}
+
 RoleBuilder::Compressed RoleBuilder::gather_compressed(std::vector<BufferIndex> parts, SumPlace place) {
-  if (compressor(c_.plan.compression.rule)->factors) return sum_first_factors(std::move(parts), place);
   const auto first = role_.buffers[parts.front()].tensor;
   const Compressed gathered{compressed_vector(parts, c_.program.axes[place.mesh_axis].size),
-                            static_cast<std::int32_t>(role_.collectives.size()), std::move(parts), {}, place.mesh_axis};
+                            static_cast<std::int32_t>(role_.collectives.size()),
+                            std::move(parts),
+                            {},
+                            place.mesh_axis};
   role_.collectives.push_back({CollectiveKind::AllGather,
                                algorithm(CollectiveKind::AllGather, place.mesh_axis, role_.buffers[gathered.vector].bytes),
                                static_cast<std::uint8_t>(place.mesh_axis)});
@@ -91,7 +115,15 @@ RoleBuilder::Compressed RoleBuilder::gather_compressed(std::vector<BufferIndex> 
 }
 
 void RoleBuilder::decompress(const Compressed& gathered, std::uint16_t body) {
-  if (compressor(c_.plan.compression.rule)->factors) return sum_second_factors(gathered, body);
+  during_ = during_compression(c_.plan);
+  if (compressor(c_.plan.compression.rule)->sum == CompressedSum::Factors)
+    sum_second_factors(gathered, body);
+  else
+    decode(gathered, body);
+  during_ = During::Training;
+}
+
+void RoleBuilder::decode(const Compressed& gathered, std::uint16_t body) {
   Instruction i;
   i.kind = InstructionKind::Decompress;
   i.phase = phase_in(body);

@@ -119,7 +119,7 @@ void RoleBuilder::reduce_bucket(std::size_t index, std::uint16_t body) {
   if (const auto first = bucket.gradients.front(); !axes.empty() && travels_compressed(first)) {
     std::vector<BufferIndex> parts;
     for (const auto t : bucket.gradients) parts.push_back(part_of_bucket_.at(t));
-    compressed_buckets_[index] = gather_compressed(std::move(parts), {axis_of_compressed(first, axes), body, when});
+    compressed_buckets_[index] = sum_compressed(bucket.buffer, std::move(parts), {axis_of_compressed(first, axes), body, when});
     return;
   }
   auto sum = bucket.buffer;

@@ -117,9 +117,11 @@ void warn_about_compressors(Program& program) {
   });
   const auto text = "compression=" + to_text(program.plan.compression);
   if (!used) return program.warnings.push_back(text + " is without effect: no gradient is summed between ranks");
-  program.warnings.push_back(
-      text + ": different mathematics: " + std::string(row->caveat) + " (" + std::string(row->source) + ")" +
-      (row->remembers ? "; what ranks have not sent is in no checkpoint, and begins at 0 where a training goes on" : ""));
+  const auto after = program.plan.compress_after;
+  program.warnings.push_back(text + ": different mathematics: " + std::string(row->caveat) + " (" + std::string(row->source) + ")" +
+                             (after > 0 ? "; before step " + std::to_string(after + 1) +
+                                              " gradients travel whole, and a step takes what it takes with compression=none"
+                                        : ""));
 }
 
 void warn_about_sums(const LoweringContext& context, Program& program) {
@@ -313,8 +315,16 @@ void check_micro_batches(const graph::TrainingGraph& training, const Plan& p, st
 
 /// Compressors take a rank's whole gradient, and what they leave is decoded once.
 void check_compressor(const Plan& p, std::vector<Violation>& violations) {
-  if (!p.compression.of_sums()) return;
+  const auto* row = compressor(p.compression.rule);
+  if (row == nullptr && p.compress_after > 0)
+    violations.push_back({"compress_after", "is for a compressor of gradients, and compression=" + to_text(p.compression) + " is none",
+                          "use compress_after=0, or compression=powersgd"});
+  if (row == nullptr) return;
   const auto text = to_text(p.compression);
+  if (row->of_moments && p.compress_after == 0)
+    violations.push_back({"compress_after",
+                          text + " keeps the second moment as it is from the first compressed step on, and at first it is 0",
+                          "use as many steps as it takes to settle: compress_after=100"});
   const auto refuse = [&](bool holds, const std::string& key, const std::string& problem) {
     if (holds)
       violations.push_back({"compression", text + " takes whole gradients, and " + problem, "use " + key + ", or compression=none"});

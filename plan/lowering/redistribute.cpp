@@ -202,7 +202,7 @@ BufferIndex RoleBuilder::summed(const Conversion& conversion, std::span<const Co
     axes.push_back(step.axis);
   }
   if (travels_compressed(conversion.tensor) && is_for_update(conversion)) {
-    decompress(gather_compressed({b}, {axis_of_compressed(conversion.tensor, joint_axes(axes)), body, When::Always}), body);
+    decompress(sum_compressed(b, {b}, {axis_of_compressed(conversion.tensor, joint_axes(axes)), body, When::Always}), body);
     return b;
   }
   const bool narrow = travels_narrowly(conversion.tensor) && is_for_update(conversion);
@@ -382,10 +382,15 @@ void RoleBuilder::all_reduce(BufferIndex buffer, TensorId t, SumPlace place) {
 
 std::string RoleBuilder::algorithm(CollectiveKind kind, std::size_t mesh_axis, std::int64_t bytes) const {
   if (kind == CollectiveKind::AllToAll || kind == CollectiveKind::Halo || kind == CollectiveKind::Shift) return std::string(kExchange);
+  return quickest(kind, mesh_axis, bytes);
+}
+
+/// By the plan, or else by closed forms.
+std::string RoleBuilder::quickest(CollectiveKind kind, std::size_t mesh_axis, std::int64_t bytes) const {
   if (kind == CollectiveKind::AllReduce && c_.plan.allreduce != "auto") return c_.plan.allreduce;
   const auto& axis = c_.program.axes[mesh_axis];
   if (const auto named = named_algorithm(c_.plan, {kind, axis.name, bytes}); !named.empty()) return named;
-  if (c_.links.empty()) return "ring";
+  if (c_.links.empty()) return kind == CollectiveKind::AllToAll ? "pairwise" : "ring";
   return std::string(best_collective(kind, axis.size, Bytes(static_cast<double>(bytes)), c_.links[mesh_axis]).name);
 }
 

@@ -136,7 +136,9 @@ void RoleBuilder::lower_kernel(NodeId n, std::uint16_t body) {
   for (auto t : node.outputs)
     if (t != TensorId::None) results.push_back(describe(t, c_.sharding.layout(t), shapes_of(t, c_.sharding.layout(t)), body));
 
-  if (auto changed = c_.sharding.attributes_on(n, at_.front())) {
+  auto changed = update_of_moments(n);
+  if (!changed) changed = c_.sharding.attributes_on(n, at_.front());
+  if (changed) {
     instruction.attributes = static_cast<std::int32_t>(role_.attributes.size());
     role_.attributes.push_back(std::move(*changed));
   }
@@ -193,6 +195,7 @@ BufferIndex RoleBuilder::place_result(TensorId t, Buffer buffer) {
 
 std::uint32_t RoleBuilder::emit(std::uint16_t body, Instruction instruction) {
   instruction.again = again_;
+  instruction.during = during_;
   if (once_a_step_ && per_micro_batch(kind(body))) instruction.when = When::FirstMicroBatch;
   refuse_crossing(instruction, body);
   if (!stash_awaited_ && instruction.stream == Stream::Compute) instruction.after.push_back(awaited_stash_), stash_awaited_ = true;

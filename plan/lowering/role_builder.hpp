@@ -3,11 +3,13 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <tuple>
 #include <vector>
 
+#include "plan/compressors.hpp"
 #include "plan/factors.hpp"
 #include "plan/lowering/role_draft.hpp"
 
@@ -151,6 +153,7 @@ class RoleBuilder : public RoleDraft {
                                 std::uint16_t body);
   void all_reduce(BufferIndex, graph::TensorId, SumPlace);
   [[nodiscard]] std::string algorithm(CollectiveKind, std::size_t mesh_axis, std::int64_t bytes) const;
+  [[nodiscard]] std::string quickest(CollectiveKind, std::size_t mesh_axis, std::int64_t bytes) const;
 
   [[nodiscard]] BufferIndex stored_buffer(graph::TensorId);
 
@@ -182,20 +185,32 @@ class RoleBuilder : public RoleDraft {
     BufferIndex vector = kNoBuffer;
     std::int32_t collective = -1;
     std::vector<BufferIndex> parts;  ///< gradients, before and behind the sum
-    std::vector<BufferIndex> kept;   ///< of those that travel as two factors
+    std::vector<BufferIndex> kept;   ///< of those that travel as two factors; of the own share of a sum
     std::size_t mesh_axis = 0;
   };
   [[nodiscard]] bool travels_compressed(graph::TensorId) const;
   void require_compressible(BufferIndex gradient) const;
   [[nodiscard]] BufferIndex kept_of(BufferIndex gradient, std::int64_t elements);
   [[nodiscard]] BufferIndex compressed_vector(const std::vector<BufferIndex>& parts, int ranks);
+  /// `whole` has all of the parts.
+  [[nodiscard]] Compressed sum_compressed(BufferIndex whole, std::vector<BufferIndex> parts, SumPlace place);
   [[nodiscard]] Compressed gather_compressed(std::vector<BufferIndex> parts, SumPlace place);
   void decompress(const Compressed&, std::uint16_t body);
+  void decode(const Compressed&, std::uint16_t body);
   // The same of those of which ranks sum two factors (factored_sums.cpp)
   [[nodiscard]] Factors factors(BufferIndex gradient) const;
   [[nodiscard]] BufferIndex factor_vector(const std::vector<BufferIndex>& parts, bool second);
   [[nodiscard]] Compressed sum_first_factors(std::vector<BufferIndex> parts, SumPlace place);
   void sum_second_factors(const Compressed&, std::uint16_t body);
+  // And of those of which each rank sums a share (shared_sums.cpp)
+  [[nodiscard]] Compressed sum_shares(std::vector<BufferIndex> parts, SumPlace place);
+  [[nodiscard]] BufferIndex vector_of_bytes(std::string name, std::int64_t bytes);
+  std::int32_t exchange_bytes(CollectiveKind, BufferIndex vector, graph::TensorId, SumPlace place);
+  [[nodiscard]] Compressed gather_sum(BufferIndex sent, std::vector<BufferIndex> parts, SumPlace place, const SharedBlocks&);
+  // And of those that become Adam's first moments before they travel (compressed_moments.cpp)
+  void moments_in_place_of(const std::vector<BufferIndex>& parts, SumPlace place);
+  [[nodiscard]] const graph::TrainedParameter& updated_by_adam(BufferIndex gradient) const;
+  [[nodiscard]] std::optional<graph::Attributes> update_of_moments(graph::NodeId) const;
   [[nodiscard]] std::size_t axis_of_compressed(graph::TensorId, const std::vector<std::size_t>& mesh_axes) const;
 
   // Messages between stages (messages.cpp)
@@ -214,6 +229,7 @@ class RoleBuilder : public RoleDraft {
   std::map<graph::TensorId, std::size_t> bucket_of_;
   std::map<std::size_t, BufferIndex> narrow_buckets_;     ///< summed in fewer bits, and not yet read
   std::map<std::size_t, Compressed> compressed_buckets_;  ///< gathered, and not yet decoded
+  std::set<graph::TensorId> travels_compressed_;          ///< gradients that do
   std::map<graph::TensorId, BufferIndex> part_of_bucket_, accumulators_;
   std::set<graph::TensorId> time_summed_;  ///< tensors that some consumer wants summed over micro-batches
   std::map<std::pair<BufferIndex, WeightVersion>, BufferIndex> versions_;

@@ -105,10 +105,11 @@ class RoleDraft {
   std::uint16_t prologue_ = 0, exchange_ = 0, update_ = 3;   ///< exchange_: only where the model is on two stages
   std::vector<std::uint16_t> forward_, backward_, weights_;  ///< by chunk; weights_ is empty unless the schedule splits backward passes
   std::map<Key, BufferIndex> buffers_;
-  std::vector<Writer> writers_;      ///< by base buffer
-  std::vector<std::uint16_t> home_;  ///< body in which a base buffer is first written
-  bool once_a_step_ = false;         ///< what is emitted now serves all micro-batches
-  bool again_ = false;               ///< what is emitted now is recomputation
+  std::vector<Writer> writers_;       ///< by base buffer
+  std::vector<std::uint16_t> home_;   ///< body in which a base buffer is first written
+  bool once_a_step_ = false;          ///< what is emitted now serves all micro-batches
+  bool again_ = false;                ///< what is emitted now is recomputation
+  During during_ = During::Training;  ///< in which what is emitted now runs
 };
 
 }  // namespace rehearsal::plan

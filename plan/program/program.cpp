@@ -13,9 +13,9 @@
 namespace rehearsal::plan {
 
 std::string_view name(InstructionKind kind) {
-  static constexpr std::array<std::string_view, kInstructionKinds> kNames{"kernel", "reorder", "accumulate", "slice",      "mask", "pack",
-                                                                          "unpack", "send",    "receive",    "collective", "load", "report",
-                                                                          "stash",  "restore", "compress",   "decompress", "recompress"};
+  static constexpr std::array<std::string_view, kInstructionKinds> kNames{
+      "kernel",     "reorder", "accumulate", "slice", "mask",    "pack",     "unpack",     "send",      "receive",
+      "collective", "load",    "report",     "stash", "restore", "compress", "decompress", "recompress"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -138,6 +138,16 @@ BufferIndex base_of(const Role& role, BufferIndex b) {
   return b;
 }
 
+bool is_unsent(const Buffer& b) {
+  return b.lifetime == Lifetime::Persistent && b.category == MemoryCategory::OptimizerState && b.tensor == graph::TensorId::None &&
+         b.part_of == kNoBuffer;
+}
+
+const Slot* first_update(const Role& role) {
+  const auto found = std::ranges::find_if(role.slots, [&](const Slot& s) { return role.bodies[s.body].kind == BodyKind::Update; });
+  return found == role.slots.end() ? nullptr : &*found;
+}
+
 bool crosses_to_host(const Role& role, const Instruction& i) {
   if (i.kind != InstructionKind::Stash && i.kind != InstructionKind::Restore) return false;
   return role.buffers[i.inputs.front()].on_host != role.buffers[i.outputs.front()].on_host;
@@ -146,8 +156,16 @@ bool crosses_to_host(const Role& role, const Instruction& i) {
 std::int64_t message_bytes(const Role& role, const Instruction& instruction, std::size_t variant) {
   const auto index = instruction.outputs.empty() ? instruction.inputs.front() : instruction.outputs.front();
   const auto& buffer = role.buffers[index];
-  return graph::element_count(buffer.shapes[std::min(variant, buffer.shapes.size() - 1)]) *
-         static_cast<std::int64_t>(size_of(buffer.dtype));
+  const auto elements = instruction.kind == InstructionKind::Collective
+                            ? elements_of_collective(role, instruction, variant)
+                            : graph::element_count(buffer.shapes[std::min(variant, buffer.shapes.size() - 1)]);
+  return elements * static_cast<std::int64_t>(size_of(buffer.dtype));
+}
+
+std::int64_t elements_of_collective(const Role& role, const Instruction& instruction, std::size_t variant) {
+  const auto& buffer = role.buffers[instruction.outputs.empty() ? instruction.inputs.front() : instruction.outputs.front()];
+  const auto all = graph::element_count(buffer.shapes[std::min(variant, buffer.shapes.size() - 1)]);
+  return role.collectives[static_cast<std::size_t>(instruction.collective)].received_behind ? all / 2 : all;
 }
 
 Identity identity(const Role& role, std::uint16_t body, std::uint32_t instruction, int micro_batch) {
@@ -178,14 +196,15 @@ int copies_of(const Program& program) {
 }  // namespace
 
 std::span<const BufferIndex> gradients_of(const Instruction& i) {
-  if (i.kind == InstructionKind::Recompress) return std::span(i.inputs).subspan(1);
+  if (i.kind == InstructionKind::Recompress) return std::span(i.inputs).subspan(1, i.inputs.size() - i.outputs.size());
   if (i.kind == InstructionKind::Decompress)
     return std::span(i.outputs).first(i.inputs.size() > 1 ? i.inputs.size() - 2 : i.outputs.size());
   ensure(i.kind == InstructionKind::Compress, "an instruction about compressed gradients");
   return std::span(i.inputs).first(i.inputs.size() - (i.outputs.size() - 1));
 }
 
-bool runs(const Program& program, const Role& role, const Instruction& instruction, int micro_batch) {
+bool runs(const Program& program, const Role& role, const Instruction& instruction, int micro_batch, bool compresses) {
+  if (instruction.during == (compresses ? During::BeforeCompression : During::WithCompression)) return false;
   const int all = micro_batches_of(program, role);
   switch (instruction.when) {
     case When::Always:

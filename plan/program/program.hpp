@@ -40,11 +40,13 @@ enum class InstructionKind : std::uint8_t {
   Report,      ///< inputs[0], one f64, is this step's loss
   Stash,       ///< outputs[0], where and how inputs[0] waits until it is wanted again: see Buffer::on_host and stash_encoding()
   Restore,     ///< outputs[0] as it was, or nearly so, from its stash inputs[0]
-  Compress,    ///< this rank's block of outputs[0], what ranks gather, from its gradients, inputs, by the plan's compressor; what one that
-               ///< remembers has kept of each, the other outputs and as many inputs behind the gradients
+  Compress,    ///< outputs[0], what ranks exchange first (this rank's block of it where they gather), from its gradients, inputs, by the
+               ///< plan's compressor; what one that remembers has kept of each, the other outputs and as many inputs behind the gradients;
+               ///< of moments, the first moment of each, the last inputs
   Decompress,  ///< outputs, sums of gradients over the ranks, from what all of them sent, inputs[0]; from two factors, inputs[0] and
                ///< inputs[1], and the gradients themselves, the other inputs: what is kept of each is an output, too
-  Recompress,  ///< outputs[0], the second factors of gradients, from the sum of the first ones, inputs[0], and the gradients, the others
+  Recompress,  ///< outputs[0], the second factors of gradients, from the sum of the first ones, inputs[0], and the gradients, the others;
+               ///< or this rank's block of the sum from what all sent it, inputs[0], and what it keeps of that, the other input and output
 };
 inline constexpr int kInstructionKinds = static_cast<int>(InstructionKind::Recompress) + 1;
 [[nodiscard]] std::string_view name(InstructionKind);
@@ -55,6 +57,9 @@ enum class Stream : std::uint8_t { Compute, Collective, Send, Receive, Host, Cou
 
 /// In which of a role's micro-batches an instruction of a per-micro-batch body runs.
 enum class When : std::uint8_t { Always, FirstMicroBatch, LastMicroBatch, AllButLastMicroBatch };
+
+/// In which steps of a training an instruction runs, where Plan::compress_after divides them. Predictions are of steps with compression.
+enum class During : std::uint8_t { Training, BeforeCompression, WithCompression };
 
 enum class BodyKind : std::uint8_t {
   Prologue,  ///< once per step, before the first micro-batch
@@ -152,12 +157,14 @@ struct CollectiveInfo {
   std::vector<DealtOut> dealt = {};
   std::int32_t redistribution = -1;  ///< into Role::redistributions, one of those that share the vector; -1: a sum over the ranks
   graph::LabelKind reduction = graph::LabelKind::Sum;  ///< of AllReduce, ReduceScatter: how two elements become one
+  bool received_behind = false;                        ///< AllToAll: the vector's first half is sent, the second is what arrives, by source
 };
 
 struct Instruction {
   InstructionKind kind = InstructionKind::Kernel;
   Stream stream = Stream::Compute;
   When when = When::Always;
+  During during = During::Training;
   graph::Phase phase = graph::Phase::Forward;
   graph::NodeId node = graph::NodeId::None;        ///< Kernel: the node; others: None
   graph::TensorId tensor = graph::TensorId::None;  ///< Reorder, Send, Receive, Collective, Load: the (first) logical tensor
@@ -174,6 +181,11 @@ struct Instruction {
 };
 
 struct Role;
+struct Slot;
+/// What a compressor of gradients has not sent yet, and adds to the next gradient.
+[[nodiscard]] bool is_unsent(const Buffer&);
+/// Its first slot that updates something; nullptr: none does.
+[[nodiscard]] const Slot* first_update(const Role&);
 /// The buffer that a view is a view of.
 [[nodiscard]] BufferIndex base_of(const Role&, BufferIndex);
 /// Moves between the device's memory and the host's.
@@ -299,8 +311,12 @@ struct Identity {
 [[nodiscard]] int micro_batch_of(const Program&, const Role&, const Slot& slot, const Dependency&);
 /// Of Compress, Recompress and Decompress: the gradients that travel.
 [[nodiscard]] std::span<const BufferIndex> gradients_of(const Instruction&);
-/// True when the instruction runs for this micro-batch (see When).
-[[nodiscard]] bool runs(const Program&, const Role&, const Instruction&, int micro_batch);
+/// True when the instruction runs for this micro-batch (see When) of a step in which gradients are compressed, or are not yet.
+[[nodiscard]] bool runs(const Program&, const Role&, const Instruction&, int micro_batch, bool compresses = true);
+/// Of a step, from 0: does the plan's compressor do its work?
+[[nodiscard]] inline bool compresses_in(const Program& program, std::int64_t step) { return step >= program.plan.compress_after; }
+/// Elements of a collective's vector as its algorithm counts them: half of it where the other half is what arrives.
+[[nodiscard]] std::int64_t elements_of_collective(const Role&, const Instruction&, std::size_t variant);
 /// One rank for every stage, in order of stages: of those of the replica with most samples the one with most to compute in rings, then the
 /// one with the largest blocks.
 [[nodiscard]] std::vector<int> representatives(const Program&);

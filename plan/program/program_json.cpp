@@ -20,6 +20,7 @@ using Ordered = nlohmann::ordered_json;
 
 constexpr int kProgramJsonSchema = 1;
 constexpr std::array<std::string_view, 3> kWhen{"always", "first micro-batch", "last micro-batch"};
+constexpr std::array<std::string_view, 3> kDuring{"training", "before compression", "with compression"};
 constexpr std::array<std::string_view, 5> kLifetimes{"persistent", "step", "saved", "transient", "sent"};
 constexpr std::array<std::string_view, 3> kVersions{"delayed", "newest", "next"};
 constexpr std::array<std::string_view, 3> kPhases{"forward", "backward", "update"};
@@ -65,6 +66,7 @@ Ordered instruction_json(const Role& role, const Instruction& i, const graph::Gr
   if (i.tensor != graph::TensorId::None) j["tensor"] = g[i.tensor].name;
   if (i.again) j["again"] = true;
   if (i.when != When::Always) j["when"] = text_of(kWhen, i.when);
+  if (i.during != During::Training) j["during"] = text_of(kDuring, i.during);
   j["inputs"] = buffers_json(i.inputs);
   j["outputs"] = buffers_json(i.outputs);
   if (i.workspace != kNoBuffer) j["workspace"] = i.workspace;
@@ -102,13 +104,15 @@ Ordered role_json(const Role& role, const graph::Graph& g) {
   for (const auto& k : role.kernels) j["kernels"].push_back(kernel_json(k));
   j["messages"] = j["collectives"] = Ordered::array();
   for (const auto& m : role.messages) j["messages"].push_back({{"stage_offset", m.stage_offset}, {"channel", m.channel}});
-  for (const auto& c : role.collectives)
+  for (const auto& c : role.collectives) {
     j["collectives"].push_back({{"kind", std::string(name(c.kind))},
                                 {"algorithm", c.algorithm},
                                 {"axis", c.axis},
                                 {"dealt", dealt_json(c.dealt)},
                                 {"reduction", std::string(graph::name(c.reduction))},
                                 {"redistribution", index_json(c.redistribution)}});
+    if (c.received_behind) j["collectives"].back()["received_behind"] = true;
+  }
   for (const auto& body : role.bodies) {
     auto list = Ordered::array();
     for (const auto& i : body.instructions) list.push_back(instruction_json(role, i, g));
@@ -299,7 +303,7 @@ class RoleReader {
     }
     role_.collectives.clear();
     for (const auto& e : entry_.entries("collectives")) {
-      e.only({"kind", "algorithm", "axis", "dealt", "reduction", "redistribution"});
+      e.only({"kind", "algorithm", "axis", "dealt", "reduction", "redistribution", "received_behind"});
       CollectiveInfo c;
       c.kind = e.one_of<CollectiveKind>("kind", names_of<CollectiveKind, kCollectiveKinds>());
       c.algorithm = e.get<std::string>("algorithm");
@@ -307,6 +311,8 @@ class RoleReader {
       c.dealt = dealt_of(e);
       c.reduction = e.one_of<graph::LabelKind>("reduction", kReductions);
       c.redistribution = e.reference("redistribution", role_.redistributions.size());
+      c.received_behind = e.get_or<bool>("received_behind", false);
+      if (c.received_behind && c.kind != CollectiveKind::AllToAll) e.refuse("received_behind is of an all-to-all");
       role_.collectives.push_back(std::move(c));
     }
   }
@@ -345,13 +351,14 @@ class RoleReader {
   }
 
   Instruction instruction(const ProgramJsonEntry& e) {
-    e.only({"kind", "stream", "phase", "node", "op", "tensor", "again", "when", "inputs", "outputs", "workspace", "after", "kernel",
-            "attributes", "message", "collective", "redistribution", "axis"});
+    e.only({"kind", "stream", "phase", "node", "op", "tensor", "again", "when", "during", "inputs", "outputs", "workspace", "after",
+            "kernel", "attributes", "message", "collective", "redistribution", "axis"});
     Instruction i;
     i.kind = e.one_of<InstructionKind>("kind", names_of<InstructionKind, kInstructionKinds>());
     i.stream = e.one_of<Stream>("stream", names_of<Stream, static_cast<int>(Stream::Count)>());
     i.phase = e.one_of<graph::Phase>("phase", kPhases);
     if (e.has("when")) i.when = e.one_of<When>("when", kWhen);
+    if (e.has("during")) i.during = e.one_of<During>("during", kDuring);
     i.again = e.get_or<bool>("again", false);
     i.tensor = tensor_of(e, names_);
     i.inputs = buffers(e, "inputs");
@@ -448,14 +455,9 @@ void write_program_file(const std::string& path, const Program& program, const g
   auto of_program = context;
   of_program.model_hash = program.model_hash;
   of_program.batch = program.batch;
-  Ordered document{{"schema", kProgramJsonSchema},
-                   {"kind", "program"},
-                   {"context", context_json(of_program)},
-                   {"plan", to_text(program.plan)},
-                   {"ranks", program.ranks},
-                   {"micro_batches", program.micro_batches},
-                   {"role_of", program.role_of},
-                   {"warnings", program.warnings}};
+  Ordered document{{"schema", kProgramJsonSchema},  {"kind", "program"},           {"context", context_json(of_program)},
+                   {"plan", to_text(program.plan)}, {"ranks", program.ranks},      {"micro_batches", program.micro_batches},
+                   {"role_of", program.role_of},    {"warnings", program.warnings}};
   document["axes"] = axes_json(program);
   for (const auto& role : program.roles) document["roles"].push_back(role_json(role, g));
   write_file_atomically(path, document.dump(1, ' ', false, Ordered::error_handler_t::replace) + "\n");

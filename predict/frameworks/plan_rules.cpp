@@ -108,6 +108,12 @@ void offload(const PlanQuestion& q, Violations& v) {
   }
 }
 
+void compress_after(const PlanQuestion& q, Violations& v) {
+  if (q.plan.compress_after > 0)
+    v.push_back(
+        {"compress_after", "is for compressors of gradients of Rehearsal's own execution", "leave it out, or use --framework rehearse"});
+}
+
 void compression(const PlanQuestion& q, Violations& v) {
   if (q.plan.compression != plan::Compression{})
     v.push_back({"compression", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
@@ -151,6 +157,7 @@ constexpr std::array kRules{PlanRule{"dp", dp},
                             PlanRule{"fuse", fuse},
                             PlanRule{"offload", offload},
                             PlanRule{"compression", compression},
+                            PlanRule{"compress_after", compress_after},
                             PlanRule{"allreduce", allreduce},
                             PlanRule{"algorithms", algorithms},
                             PlanRule{"overlap", nullptr},

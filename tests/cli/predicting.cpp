@@ -83,7 +83,8 @@ TEST_CASE("costs follow their figures, and say them") {
 }
 
 TEST_CASE("processors of several sizes have their own cores, whichever is named first") {
-  auto xeon = result_of(rehearse("platform show xeon-2s-10gbe --format json")), epyc = result_of(rehearse("platform show EPYC-9654 --format json"));
+  auto xeon = result_of(rehearse("platform show xeon-2s-10gbe --format json")),
+       epyc = result_of(rehearse("platform show EPYC-9654 --format json"));
   auto small = xeon.at("nodes").at(0), large = epyc.at("nodes").at(0);
   small["count"] = large["count"] = 1;
   large["nic"] = small["nic"];
@@ -92,7 +93,8 @@ TEST_CASE("processors of several sizes have their own cores, whichever is named 
   for (const auto& nodes : {nlohmann::json{small, large}, nlohmann::json{large, small}}) {
     xeon["nodes"] = nodes;
     write_text(folder / "mixed.json", xeon.dump());
-    answers.push_back(result_of(rehearse("estimate zoo:bert-base --format json --batch 64 --plan dp=4 --platform " + folder / "mixed.json")));
+    answers.push_back(
+        result_of(rehearse("estimate zoo:bert-base --format json --batch 64 --plan dp=4 --platform " + folder / "mixed.json")));
   }
   CHECK(number(answers[0], "step_seconds") == Approx(number(answers[1], "step_seconds")).epsilon(1e-6));
   CHECK(answers[0].at("mfu").get<double>() == Approx(answers[1].at("mfu").get<double>()).epsilon(1e-6));
@@ -467,12 +469,13 @@ TEST_CASE("messages of replicas that share a card take turns, by formulas as in 
 }
 
 TEST_CASE("a step with compressed gradients is the same by formulas, one rank of each role and all ranks") {
-  for (const std::string how : {"sign", "1bit", "terngrad", "qsgd:8", "topk:0.02", "randomk:0.1", "randomk-memory:0.1", "powersgd:2"})
+  for (const std::string how : {"sign", "1bit", "terngrad", "qsgd:8", "topk:0.02", "randomk:0.1", "randomk-memory:0.1", "powersgd:2",
+                                "sparcml:0.02", "powersgd:2,compress_after=100", "1bit-adam,compress_after=100"})
     for (const std::string plan : {"dp=4,micro_batch=1", "dp=2,pp=2,micro_batch=1"}) {
       const auto step = [&](const std::string& fidelity) {
         return result_of(
             rehearse("simulate 'zoo:gpt?layers=4&hidden=256&heads=4&seq=64&vocab=1000' --platform xeon-2s-10gbe --devices 4 "
-                     "--batch 8 --format json --fidelity " +
+                     "--batch 8 --optimizer adam --format json --fidelity " +
                      fidelity + " --plan " + plan + ",compression=" + how));
       };
       INFO(plan << " " << how);

@@ -46,7 +46,8 @@ Plan any_plan(std::uint64_t seed) {
   p.recompute = parse_recompute(draw.of({"none", "selective", "full", "4GiB"}));
   p.sequence_parallel = draw.below(2);
   p.offload = choice_named<Offload>(draw.of({"none", "optimizer"}));
-  p.compression = parse_compression(draw.of({"none", "bf16", "gist-sparse", "gist-sparse:0.6"}));
+  p.compression = parse_compression(draw.of({"none", "bf16", "gist-sparse", "gist-sparse:0.6", "1bit-adam", "sparcml:0.05"}));
+  p.compress_after = draw.of({0, 0, 100});
   p.allreduce = draw.of({"auto", "ring", "hierarchical"});
   p.overlap = draw.below(2);
   p.bn = choice_named<BatchStatistics>(draw.of({"batch", "local", "sync"}));

@@ -7,6 +7,7 @@
 #include "exec/kernels/cuda/families.hpp"
 #include "exec/kernels/cuda/kernel.hpp"
 #include "exec/kernels/cuda/packs.hpp"
+#include "exec/kernels/reference/moments.hpp"
 
 namespace rehearsal::exec::cuda {
 namespace {
@@ -103,30 +104,37 @@ struct Sgd {
 template <class R>
 struct Moments {
   double beta1, beta2;
-  R keep1, take1, keep2, take2, eps;
+  R keep1, take1, keep2, take2, most, eps;
   const std::int64_t* step;
+  std::int64_t settled;  ///< updates that the second moment has seen; -1: all
   struct Corrections {
     R one, two;
   };
-  explicit Moments(const Call& call)
-      : beta1(call.attributes().number("beta1", 0.9)),
-        beta2(call.attributes().number("beta2", 0.999)),
-        keep1(static_cast<R>(beta1)),
-        take1(static_cast<R>(1 - beta1)),
-        keep2(static_cast<R>(beta2)),
-        take2(static_cast<R>(1 - beta2)),
+  explicit Moments(const Call& call) : Moments(call, reference::MomentWeights(call)) {}
+  Moments(const Call& call, const reference::MomentWeights& weights)
+      : beta1(weights.beta1),
+        beta2(weights.beta2),
+        keep1(static_cast<R>(weights.keep1)),
+        take1(static_cast<R>(weights.take1)),
+        keep2(static_cast<R>(weights.keep2)),
+        take2(static_cast<R>(weights.take2)),
+        most(static_cast<R>(weights.most())),
         eps(number<R>(call, "eps", 1e-8)),
-        step(call.in<std::int64_t>(2)) {}
+        step(call.in<std::int64_t>(2)),
+        settled(weights.from) {}
   REHEARSAL_BODY Corrections corrections() const {
-    return {static_cast<R>(1 / (1 - power(beta1, *step))), static_cast<R>(1 / (1 - power(beta2, *step)))};
+    const std::int64_t seen = settled < 0 || *step < settled ? *step : settled;
+    return {static_cast<R>(1 / (1 - power(beta1, *step))), static_cast<R>(1 / (1 - power(beta2, seen)))};
   }
   REHEARSAL_BODY void advance(R g, R* state) const {
-    state[0] = keep1 * state[0] + take1 * g;
     state[1] = keep2 * state[1] + take2 * g * g;
+    state[0] = keep1 * state[0] + take1 * g;
   }
   REHEARSAL_BODY R direction(const Corrections& by, R g, R* state) const {
     advance(g, state);
-    return state[0] * by.one / (std::sqrt(state[1] * by.two) + eps);
+    const R root = std::sqrt(state[1] * by.two), held = most * root / by.one;
+    if (settled >= 0) state[0] = state[0] > held ? held : state[0] < -held ? -held : state[0];
+    return state[0] * by.one / (root + eps);
   }
 };
 

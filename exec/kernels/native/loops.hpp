@@ -56,6 +56,8 @@ struct SgdStep {
 /// `rest` is 1 - beta, which would lose digits if it were computed in f32.
 struct AdamStep {
   float lr, beta1, rest1, beta2, rest2, eps, decay, correction1, correction2;
+  float most;  ///< where the first moment is held to a part of the root of the corrected second one: which
+  bool holds;
   bool decoupled;
 };
 

@@ -339,10 +339,12 @@ REHEARSAL_FLATTEN void adam(float* p, const float* p_old, const float* g, float*
 #pragma omp simd
   for (I i = 0; i < n; ++i) {
     const float gradient = g[i] + into * p_old[i];
-    const float mean = s.beta1 * m_old[i] + s.rest1 * gradient, square = s.beta2 * v_old[i] + s.rest2 * gradient * gradient;
+    const float square = s.beta2 * v_old[i] + s.rest2 * gradient * gradient, root = __builtin_sqrtf(square * second);
+    const float taken = s.beta1 * m_old[i] + s.rest1 * gradient, most = s.most * root;
+    const float mean = !s.holds ? taken : taken > most ? most : taken < -most ? -most : taken;
     m[i] = mean;
     v[i] = square;
-    p[i] = p_old[i] * shrink - s.lr * (mean * first) / (__builtin_sqrtf(square * second) + s.eps);
+    p[i] = p_old[i] * shrink - s.lr * (mean * first) / (root + s.eps);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include "exec/kernels/native/families.hpp"
 #include "exec/kernels/native/native.hpp"
+#include "exec/kernels/reference/moments.hpp"
 
 namespace rehearsal::exec::native {
 namespace {
@@ -23,16 +24,19 @@ void run_sgd(const Call& call) {
 /// Operands: parameter, gradient, step, first and second moment.
 void run_adam(const Call& call) {
   const auto& a = call.attributes();
-  const double beta1 = a.number("beta1", 0.9), beta2 = a.number("beta2", 0.999), t = static_cast<double>(*call.in<std::int64_t>(2));
+  const reference::MomentWeights weights(call);
+  const auto t = *call.in<std::int64_t>(2);
   const AdamStep step{static_cast<float>(a.number("lr", 1e-3)),
-                      static_cast<float>(beta1),
-                      static_cast<float>(1 - beta1),
-                      static_cast<float>(beta2),
-                      static_cast<float>(1 - beta2),
+                      static_cast<float>(weights.keep1),
+                      static_cast<float>(weights.take1),
+                      static_cast<float>(weights.keep2),
+                      static_cast<float>(weights.take2),
                       static_cast<float>(a.number("eps", 1e-8)),
                       static_cast<float>(a.number("weight_decay", 0)),
-                      static_cast<float>(1 - std::pow(beta1, t)),
-                      static_cast<float>(1 - std::pow(beta2, t)),
+                      static_cast<float>(1 - std::pow(weights.beta1, static_cast<double>(t))),
+                      static_cast<float>(1 - std::pow(weights.beta2, static_cast<double>(weights.seen_by_second(t)))),
+                      static_cast<float>(weights.most() * (1 - std::pow(weights.beta1, static_cast<double>(t)))),
+                      weights.holds(),
                       a.number("decoupled", 0) != 0};
   parallel_ranges(call.threads(), count_of(call), kElementsWorthAThread, [&](std::int64_t first, std::int64_t last) {
     float* moments[] = {call.out<float>(1) + first, call.out<float>(2) + first};

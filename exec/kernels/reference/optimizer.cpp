@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "exec/kernels/reference/families.hpp"
+#include "exec/kernels/reference/moments.hpp"
 #include "exec/kernels/reference/reference.hpp"
 
 namespace rehearsal::exec::reference {
@@ -46,16 +47,20 @@ struct Sgd {
 /// Adam's moments after a step, with their bias corrections.
 struct OptimizerMoments {
   explicit OptimizerMoments(const Call& call)
-      : beta1(call.attributes().number("beta1", 0.9)),
-        beta2(call.attributes().number("beta2", 0.999)),
+      : weights(call),
+        beta1(weights.beta1),
+        beta2(weights.beta2),
         eps(call.attributes().number("eps", 1e-8)),
         correction1(1 - std::pow(beta1, static_cast<double>(*call.in<std::int64_t>(2)))),
-        correction2(1 - std::pow(beta2, static_cast<double>(*call.in<std::int64_t>(2)))) {}
+        correction2(1 - std::pow(beta2, static_cast<double>(weights.seen_by_second(*call.in<std::int64_t>(2))))) {}
   double direction(double g, double* state) const {
-    state[0] = beta1 * state[0] + (1 - beta1) * g;
-    state[1] = beta2 * state[1] + (1 - beta2) * g * g;
-    return state[0] / correction1 / (std::sqrt(state[1] / correction2) + eps);
+    state[1] = weights.keep2 * state[1] + weights.take2 * g * g;
+    state[0] = weights.keep1 * state[0] + weights.take1 * g;
+    const double root = std::sqrt(state[1] / correction2), most = weights.most() * root * correction1;
+    if (weights.holds()) state[0] = std::clamp(state[0], -most, most);
+    return state[0] / correction1 / (root + eps);
   }
+  MomentWeights weights;
   double beta1, beta2, eps, correction1, correction2;
 };
 

