@@ -10,14 +10,14 @@ namespace {
 void check_unsent(const std::string& folder, std::int64_t step, const plan::Program& program, std::vector<std::string>& warnings) {
   const auto& plan = program.plan;
   const auto* row = plan::compressor(plan.compression.rule);
-  if (row == nullptr || !row->remembers || step <= plan.compress_after) return;
+  if (row == nullptr || !row->remembers || step <= plan.exact_steps) return;
   const auto held = exec::held_unsent(folder, program);
   if (held == exec::HeldUnsent::All) return;
   const auto where = "--resume " + folder, key = "compression=" + to_text(plan.compression);
   if (row->of_moments && held == exec::HeldUnsent::Nothing)
-    throw Refusal(where + ": " + key + ",compress_after=" + std::to_string(plan.compress_after) +
+    throw Refusal(where + ": " + key + ",exact_steps=" + std::to_string(plan.exact_steps) +
                   " takes the second moment for that of so many steps, and the checkpoint has one of " + std::to_string(step) +
-                  "; use compress_after=" + std::to_string(step) + ", or the plan that wrote it");
+                  "; use exact_steps=" + std::to_string(step) + ", or the plan that wrote it");
   warnings.push_back(where + ": what ranks had not sent of their gradients is not in it for " + key + " and dp=" + std::to_string(plan.dp) +
                      ", and begins at 0");
 }

@@ -126,6 +126,7 @@ class Run {
   void keep(bool last) {
     last = last || outcome_.interrupted;
     bool best = false;
+    if (last || held_out_.due(header_.step) || saving_.due(header_.step, last, best)) meet();
     if (held_out_.due(header_.step)) {
       world_.note({.doing = Doing::Evaluating, .step = header_.step - 1, .since = now_seconds()});
       best = held_out_.evaluate(header_.step, header_.evaluated);
@@ -136,6 +137,14 @@ class Run {
     if (last || due) finite_.require_finite_weights(header_.step);
     if (due) world_.note({.doing = Doing::Saving, .step = header_.step - 1, .since = now_seconds()});
     if (due) saving_.begin(header_, best);
+  }
+
+  /// What is evaluated, saved or handed on is what replicas have in common: those that train by themselves meet for it.
+  void meet() {
+    const auto& plan = training_.program.plan;
+    const auto behind = plan::kind_of_step(plan, header_.step - 1);
+    if (plan.local_steps == 0 || plan.dp == 1 || !behind.later || behind.meets || outcome_.losses.empty()) return;
+    executor_.meet();
   }
 
   /// One rank of every node reads its counters.

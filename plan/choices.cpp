@@ -25,6 +25,7 @@ template Fusion choice_named(std::string_view);
 template Offload choice_named(std::string_view);
 template BatchStatistics choice_named(std::string_view);
 template CompressionRule choice_named(std::string_view);
+template OuterRule choice_named(std::string_view);
 
 Recompute parse_recompute(std::string_view text) {
   const auto& names = ChoiceNames<RecomputeRule>::kAll;
@@ -95,6 +96,35 @@ std::string to_text(const Compression& compression) {
   if (compression.sparse() && compression.density != Compression::kUsualDensity) return text + ":" + shortest(compression.density);
   const auto* row = compressor(compression.rule);
   return row != nullptr && !row->setting.empty() ? text + ":" + shortest(compression.setting) : text;
+}
+
+namespace {
+
+// DiLoCo (Douillard et al. 2023, table 5): what they found best.
+constexpr double kUsualOuterRate = 0.7, kUsualOuterMomentum = 0.9, kMostOuterRate = 10;
+
+}  // namespace
+
+OuterStep parse_outer_step(std::string_view text) {
+  const auto colon = text.find(':');
+  OuterStep step{choice_named<OuterRule>(text.substr(0, colon))};
+  const bool takes_numbers = step.rule == OuterRule::Nesterov;
+  if (takes_numbers) step.rate = kUsualOuterRate, step.momentum = kUsualOuterMomentum;
+  if (colon == std::string_view::npos) return step;
+  const auto numbers = text.substr(colon + 1);
+  const auto between = numbers.find(':');
+  if (!takes_numbers || between == std::string_view::npos)
+    throw BadInput("must be average, nesterov or nesterov:RATE:MOMENTUM, as in nesterov:0.7:0.9");
+  const auto rate = parse_number<double>(numbers.substr(0, between)), momentum = parse_number<double>(numbers.substr(between + 1));
+  if (!rate || !(*rate > 0 && *rate <= kMostOuterRate)) throw BadInput("must have a rate above 0, at most 10, as in nesterov:0.7:0.9");
+  if (!momentum || !(*momentum >= 0 && *momentum < 1)) throw BadInput("must have a momentum from 0, below 1, as in nesterov:0.7:0.9");
+  step.rate = *rate, step.momentum = *momentum;
+  return step;
+}
+
+std::string to_text(const OuterStep& step) {
+  std::string text(name(step.rule));
+  return step.rule == OuterRule::Average ? text : text + ":" + shortest(step.rate) + ":" + shortest(step.momentum);
 }
 
 }  // namespace rehearsal::plan

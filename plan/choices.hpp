@@ -78,6 +78,20 @@ struct Compression {
 [[nodiscard]] Compression parse_compression(std::string_view text);
 [[nodiscard]] std::string to_text(const Compression&);
 
+/// What replicas that train by themselves make of their weights when they meet.
+enum class OuterRule : std::uint8_t {
+  Average,   ///< the mean of all (local SGD)
+  Nesterov,  ///< a step of SGD with Nesterov momentum along the mean way that they went since they last met (DiLoCo)
+};
+struct OuterStep {
+  OuterRule rule = OuterRule::Average;
+  double rate = 0, momentum = 0;  ///< of Nesterov
+  friend bool operator==(const OuterStep&, const OuterStep&) = default;
+};
+/// average, nesterov or nesterov:RATE:MOMENTUM. Throws BadInput when it is none of these, or a number is out of range.
+[[nodiscard]] OuterStep parse_outer_step(std::string_view text);
+[[nodiscard]] std::string to_text(const OuterStep&);
+
 /// Names of a choice, in the order of its values.
 template <class Choice>
 struct ChoiceNames;
@@ -102,6 +116,10 @@ struct ChoiceNames<CompressionRule> {
   static constexpr std::array<std::string_view, 17> kAll{"none", "gist",           "gist-sparse", "gist-f16",  "gist-bf16", "bf16",
                                                          "f16",  "sign",           "terngrad",    "qsgd",      "randomk",   "1bit",
                                                          "topk", "randomk-memory", "powersgd",    "1bit-adam", "sparcml"};
+};
+template <>
+struct ChoiceNames<OuterRule> {
+  static constexpr std::array<std::string_view, 2> kAll{"average", "nesterov"};
 };
 template <>
 struct ChoiceNames<RecomputeRule> {  // a budget is written as bytes

@@ -31,9 +31,12 @@ struct Plan {
   AttentionForm attention = AttentionForm::Gather;
   Offload offload = Offload::None;
   Compression compression;
-  std::int64_t compress_after = 0;  ///< steps of a training in which gradients travel whole, before a compressor does its work
-  std::string allreduce = "auto";   ///< a row of the all-reduce table, or "auto": the one whose closed form is least
-  bool overlap = true;              ///< gradient all-reduce during the backward pass
+  std::int64_t exact_steps =
+      0;  ///< first steps of a training in which all gradients are summed, whole: before `compression`, `local_steps`
+  std::int64_t local_steps = 0;    ///< replicas train by themselves and meet every so many steps; 0: they sum gradients in every step
+  OuterStep outer;                 ///< what they do when they meet
+  std::string allreduce = "auto";  ///< a row of the all-reduce table, or "auto": the one whose closed form is least
+  bool overlap = true;             ///< gradient all-reduce during the backward pass
   BatchStatistics bn = BatchStatistics::Batch;
   std::string order = "tp.cp.ep.dp.pp";  ///< innermost first
   std::vector<std::string> cuts;         ///< pipeline: name of the first node of every stage but the first; empty: balanced by cost

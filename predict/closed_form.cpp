@@ -115,7 +115,7 @@ class Player {
   }
 
   bool play_one(const plan::Instruction& i) {
-    if (!plan::runs(play_.request.program, role_, i, micro_batch())) return true;
+    if (!plan::runs(play_.request.program, role_, i, micro_batch(), play_.request.kind)) return true;
     switch (i.kind) {
       case plan::InstructionKind::Send:
         send(i);

@@ -152,7 +152,8 @@ class StageExplainer {
 
   [[nodiscard]] int times(std::size_t body, const plan::Instruction& i) const {
     const auto at = slots_.find(static_cast<std::uint16_t>(body));
-    if (at == slots_.end()) return 0;
+    const bool elsewhere = i.during == plan::During::Exact || i.during == plan::During::Partings;  // in no step that is predicted
+    if (at == slots_.end() || elsewhere) return 0;
     return i.when == plan::When::Always ? at->second : 1;
   }
 

@@ -123,13 +123,13 @@ Plans compressions_of_gradients(Predictor&, const plan::Plan& plan) {
     }
   auto plans = with_each<&plan::Plan::compression>(plan, all);
   for (auto& p : plans)
-    if (const auto* row = plan::compressor(p.compression.rule); row != nullptr && row->of_moments) p.compress_after = kUsualStepsToSettle;
+    if (const auto* row = plan::compressor(p.compression.rule); row != nullptr && row->of_moments) p.exact_steps = kUsualStepsToSettle;
   return plans;
 }
 
 void reset_compression(plan::Plan& plan) {
   plan.compression = {};
-  plan.compress_after = 0;
+  plan.exact_steps = 0;
 }
 
 constexpr std::array kKeys{FreeKey{"micro_batch", micro_batches, reset_member<&plan::Plan::micro_batch>},

@@ -17,7 +17,8 @@ class Paced final : public StepEvaluator {
   Paced(StepEvaluator& evaluator, const InputPace& pace) : evaluator_(evaluator), pace_(pace) {}
   [[nodiscard]] std::string_view name() const override { return evaluator_.name(); }
   [[nodiscard]] StepCost evaluate(const EvaluationRequest& request) override {
-    auto cost = evaluator_.evaluate({request.program, request.costs, request.platform, request.model, request.keep_timeline, pace_});
+    auto cost =
+        evaluator_.evaluate({request.program, request.costs, request.platform, request.model, request.keep_timeline, pace_, request.kind});
     said_ = cost.step;
     return cost;
   }

@@ -51,7 +51,7 @@ void set_timeline(const EvaluationRequest& request, const StepCost& many, const 
 StepCost one_of_many(const EvaluationRequest& request, const Rows& rows, const Play& play) {
   const auto cost_of_steps = [&](int steps, bool keep_timeline) {
     const auto several = unrolled(request.program, steps);
-    return play({several, request.costs, request.platform, request.model, keep_timeline, request.input});
+    return play({several, request.costs, request.platform, request.model, keep_timeline, request.input, request.kind});
   };
   const auto few = cost_of_steps(rows.few, false);
   auto many = cost_of_steps(rows.few + rows.more, request.keep_timeline);
@@ -105,9 +105,39 @@ StepCost steady_step(const EvaluationRequest& request, const Play& play) {
   return one_of_many(request, {filled, more, filled - 1}, play);
 }
 
-StepCost step_among_steps(const EvaluationRequest& request, const Play& play) {
+namespace {
+
+StepCost step_of_kind(const EvaluationRequest& request, const Play& play) {
   if (plan::crosses_steps(request.program)) return steady_step(request, play);
   return request.input == InputPace() ? play(request) : one_of_many(request, {1, 1, 1}, play);
+}
+
+/// The mean of a step without a meeting and of one with it, of which every `steps`-th is one; the timeline shows the latter.
+StepCost with_meeting(const StepCost& apart, StepCost met, double steps) {
+  const auto mean = [&](auto one, auto other) { return one + (other - one) * (1.0 / steps); };
+  StepCost cost = std::move(met);
+  const auto whole = cost.step;
+  cost.step = mean(apart.step, cost.step);
+  cost.total.scale(cost.step / whole, costmodel::Mechanism::Composition, 0.0);
+  for (const auto& part : kBreakdownParts) cost.breakdown.*part.seconds = mean(apart.breakdown.*part.seconds, cost.breakdown.*part.seconds);
+  cost.devices_energy = mean(apart.devices_energy, cost.devices_energy);
+  cost.links_energy = mean(apart.links_energy, cost.links_energy);
+  for (std::size_t n = 0; n < cost.busy_seconds.size(); ++n) cost.busy_seconds[n] = mean(apart.busy_seconds[n], cost.busy_seconds[n]);
+  cost.events += apart.events;
+  return cost;
+}
+
+}  // namespace
+
+StepCost step_among_steps(const EvaluationRequest& request, const Play& play) {
+  const auto steps = request.program.plan.local_steps;
+  if (steps == 0) return step_of_kind(request, play);
+  const auto of = [&](bool meets, bool keep_timeline) {
+    return step_of_kind({request.program, request.costs, request.platform, request.model, keep_timeline, request.input, {true, meets}},
+                        play);
+  };
+  auto met = of(true, request.keep_timeline);
+  return steps == 1 ? met : with_meeting(of(false, false), std::move(met), static_cast<double>(steps));
 }
 
 }  // namespace rehearsal::predict

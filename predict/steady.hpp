@@ -18,6 +18,7 @@ using Play = std::function<StepCost(const EvaluationRequest&)>;
 
 /// What a request asks for: one step as it stands where steps end before the next begin and samples are there when they are wanted,
 /// steady_step() where steps run into each other, else the second of two steps, for whose samples the first one may have been too short.
+/// Where replicas meet every few steps, the mean of these.
 [[nodiscard]] StepCost step_among_steps(const EvaluationRequest& request, const Play& play);
 
 /// The cost of a step in the middle of many, with the timeline of one such step. `play` evaluates a Program of several steps.

@@ -132,6 +132,7 @@ struct EvaluationRequest {
   const costmodel::CostModel& model;
   bool keep_timeline = false;
   InputPace input = {};
+  plan::StepKind kind = {};
 };
 
 class StepEvaluator {

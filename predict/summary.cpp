@@ -24,6 +24,9 @@ std::string counted(std::int64_t n, const std::string& one) { return std::to_str
 std::string of_dp(const plan::Plan& p) {
   constexpr std::array kShared{"", " and share the optimizer's state", " and share gradients and the optimizer's state",
                                " and share parameters, gradients and the optimizer's state"};
+  if (p.local_steps > 0)
+    return counted(p.dp, "replica") + " with samples of their own, which train by themselves and meet every " +
+           counted(p.local_steps, "step") + " (bytes are of one that meets)";
   return counted(p.dp, "replica") + " with samples of their own, which sum their gradients" + kShared[static_cast<std::size_t>(p.zero)] +
          (p.has_shard_groups() ? " in groups of " + std::to_string(p.shard_ranks()) : "") + (p.overlap ? "" : ", after the backward pass");
 }

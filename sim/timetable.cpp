@@ -69,7 +69,7 @@ Timetable timetable_of(const predict::EvaluationRequest& request, std::size_t ro
     const auto& slot = table.role->slots[s];
     const auto& instructions = table.role->bodies[slot.body].instructions;
     for (std::uint32_t n = 0; n < instructions.size(); ++n) {
-      if (!plan::runs(request.program, *table.role, instructions[n], slot.micro_batch)) continue;
+      if (!plan::runs(request.program, *table.role, instructions[n], slot.micro_batch, request.kind)) continue;
       Run run;
       run.slot = s;
       run.instruction = n;

@@ -294,7 +294,8 @@ CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, 
       if (!is_saved(tensor)) continue;
       std::vector<std::byte> block(static_cast<std::size_t>(executor.stored_bytes(t)));
       for (int age = 0; age < executor.versions(t); ++age) {
-        const auto at = entries.find(aged(tensor.name, age));
+        auto at = entries.find(own_name(training.program, training.world.rank(), tensor));
+        if (at == entries.end()) at = entries.find(aged(tensor.name, age));
         if (at == entries.end() && age > 0) refuse_without_versions(folder, training.program, tensor);
         if (at == entries.end()) throw BadInput("--resume " + folder, "holds no tensor " + tensor.name);
         read_tensor(at->second, tensor, executor.stored_region(t), block);

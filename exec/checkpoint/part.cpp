@@ -43,25 +43,34 @@ bool is_saved(const graph::Tensor& tensor) {
   return role == graph::Role::Parameter || role == graph::Role::State || (role == graph::Role::Slot && !graph::is_measured(tensor.name));
 }
 
+std::string own_name(const plan::Program& program, int rank, const graph::Tensor& tensor) {
+  if (program.plan.local_steps == 0 || tensor.role != graph::Role::Slot || !is_float(tensor.type.dtype)) return {};
+  return tensor.name + of_replica(program, rank);
+}
+
 PartPlan::PartPlan(Executor& executor, const Training& training) : file_(part_name(training.program, training.world.rank())) {
   Json tensors = Json::array();
+  const auto add = [&](graph::TensorId t, int age, const std::string& name_of_it, const char* role) {
+    const auto& type = training.graph.graph[t].type;
+    const auto size = static_cast<std::size_t>(executor.stored_bytes(t));
+    tensors.push_back({{"name", name_of_it},
+                       {"role", role},
+                       {"dtype", std::string(name(type.dtype))},
+                       {"shape", type.shape},
+                       {"region", to_json(executor.stored_region(t))},
+                       {"offset", bytes_},
+                       {"bytes", size}});
+    blocks_.push_back({t, age});
+    bytes_ += size;
+  };
+  const int rank = training.world.rank();
   for (auto t : executor.stored_tensors()) {
     const auto& tensor = training.graph.graph[t];
-    if (!is_saved(tensor) || !writes(training.program, training.world.rank(), executor.stored_layout(t))) continue;
-    for (int age = 0; age < executor.versions(t); ++age) {
-      const auto size = static_cast<std::size_t>(executor.stored_bytes(t));
-      tensors.push_back({{"name", aged(tensor.name, age)},
-                         {"role", tensor.role == graph::Role::Slot ? kSlot
-                                  : age > 0                        ? kOlder
-                                                                   : "value"},
-                         {"dtype", std::string(name(tensor.type.dtype))},
-                         {"shape", tensor.type.shape},
-                         {"region", to_json(executor.stored_region(t))},
-                         {"offset", bytes_},
-                         {"bytes", size}});
-      blocks_.push_back({t, age});
-      bytes_ += size;
-    }
+    if (!is_saved(tensor)) continue;
+    if (const auto own = own_name(training.program, rank, tensor); !own.empty()) add(t, 0, own, kUnsent);
+    if (!writes(training.program, rank, executor.stored_layout(t))) continue;
+    for (int age = 0; age < executor.versions(t); ++age)
+      add(t, age, aged(tensor.name, age), tensor.role == graph::Role::Slot ? kSlot : age > 0 ? kOlder : "value");
   }
   for (const auto& v : executor.unsent().all()) {
     const auto& kept = executor.unsent().buffer(v);

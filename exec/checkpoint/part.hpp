@@ -13,6 +13,8 @@ inline constexpr const char *kSlot = "slot", *kOlder = "older", *kUnsent = "unse
 
 /// Weights as they were so many updates ago, which asynchronous schedules go on with: their name in a checkpoint.
 [[nodiscard]] inline std::string aged(const std::string& tensor, int age) { return age == 0 ? tensor : tensor + "@" + std::to_string(age); }
+/// Its name where replicas train by themselves: each has its own optimizer's state. Empty: it is common to all.
+[[nodiscard]] std::string own_name(const plan::Program&, int rank, const graph::Tensor&);
 /// Parameters, slots and states are saved, but for what is only measured.
 [[nodiscard]] bool is_saved(const graph::Tensor&);
 

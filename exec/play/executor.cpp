@@ -18,10 +18,10 @@
 #include "exec/play/messages.hpp"
 #include "exec/play/operand_views.hpp"
 #include "exec/play/played_times.hpp"
+#include "exec/play/prepared_collective.hpp"
 #include "exec/play/sample_loading.hpp"
 #include "exec/play/staged_samples.hpp"
 #include "exec/play/stored_tensors.hpp"
-#include "plan/collectives/exchange.hpp"
 #include "plan/memory/under_way.hpp"
 #include "predict/playing.hpp"
 
@@ -35,11 +35,8 @@ using plan::InstructionKind;
 
 /// An instruction made ready.
 struct Prepared {
-  std::vector<std::shared_ptr<Kernel>> kernels;          ///< by variant
-  std::vector<std::vector<plan::CollectiveStep>> steps;  ///< of collectives, by variant
-  std::vector<std::vector<std::int64_t>> parts;          ///< of those that the device carries out, by variant
-  std::vector<int> group;
-  int device_group = -1;
+  std::vector<std::shared_ptr<Kernel>> kernels;  ///< by variant
+  PreparedCollective collective;
 };
 
 }  // namespace
@@ -71,6 +68,7 @@ class Executor::Impl {
 
   StepResult step(const StepRequest& request, DataSource& data) {
     now_.step = request.step;
+    parts_ = std::exchange(apart_, request.step >= program_.plan.exact_steps) != apart_;
     row_end_ = request.row.end;
     data_ = &data;
     const StagedSamples::ReadingAhead reading_ahead(staged_);
@@ -105,6 +103,17 @@ class Executor::Impl {
     return std::move(result_);
   }
 
+  /// What replicas do when they meet, once more or early.
+  void meet() {
+    meets_ = true;
+    for (const auto& slot : role_.slots)
+      if (role_.bodies[slot.body].instructions.front().during == plan::During::Meetings) play(slot);
+    device_.wait();
+    messages_.wait_all();
+    take_finished();
+    meets_ = false;
+  }
+
   void progress() { messages_.progress(); }
 
   bool passes_are_finite(bool with_gradients) {
@@ -129,7 +138,7 @@ class Executor::Impl {
     for (std::size_t b = 0; b < role_.bodies.size(); ++b)
       for (std::size_t n = 0; n < role_.bodies[b].instructions.size(); ++n) {
         const auto& i = role_.bodies[b].instructions[n];
-        if (i.kind != InstructionKind::Kernel || g_[i.node].phase != graph::Phase::Update || !g_[i.node].attributes.has("lr")) continue;
+        if (!plan::follows_rate(role_, i, g_)) continue;
         auto& p = prepared_[b][n];
         for (std::size_t v = 0; v < p.kernels.size(); ++v) p.kernels[v] = make_kernel(i, v);
       }
@@ -175,7 +184,7 @@ class Executor::Impl {
     Prepared p;
     if (i.kind == InstructionKind::Kernel)
       for (std::size_t v = 0; v < variants; ++v) p.kernels.push_back(make_kernel(i, v));
-    if (i.kind == InstructionKind::Collective) prepare_collective(i, variants, p);
+    if (i.kind == InstructionKind::Collective) p.collective = prepared_collective({program_, world_, messages_, operands_}, i, variants);
     return p;
   }
 
@@ -189,27 +198,13 @@ class Executor::Impl {
     std::transform(i.outputs.begin(), i.outputs.end(), std::back_inserter(outputs), type);
     const auto& info = role_.kernels[static_cast<std::size_t>(i.kernel)];
     auto attributes = plan::attributes_of(role_, i, node);
-    if (rate_ != 1) attributes.set("lr", node.attributes.number("lr", 0) * rate_);
+    if (rate_ != 1 && plan::follows_rate(role_, i, g_)) attributes.set("lr", node.attributes.number("lr", 0) * rate_);
     const KernelRequest request{
         plan::schema_of(role_, i, node), attributes, inputs, outputs, info.input_formats, info.output_formats, options_.threads};
     auto kernel = backend_.make(info.implementation, request);
     if (kernel->workspace_bytes() > info.workspace_bytes)
       throw InternalError("kernel " + info.implementation + " of " + node.name + " wants more workspace than the plan gave it");
     return kernel;
-  }
-
-  void prepare_collective(const Instruction& i, std::size_t variants, Prepared& p) {
-    const auto& info = role_.collectives[static_cast<std::size_t>(i.collective)];
-    p.group = plan::group(program_, world_.rank(), info.axis);
-    p.device_group = messages_.devices().of(info, type_of(i.outputs.front(), 0).dtype);
-    for (std::size_t v = 0; v < variants; ++v) {
-      const auto micro_batch = static_cast<int>(std::find(role_.variant_of.begin(), role_.variant_of.end(), v) - role_.variant_of.begin());
-      const auto type = type_of(i.outputs.front(), v);
-      const auto count = plan::elements_of_collective(role_, i, v);
-      const auto bytes = static_cast<double>(size_of(type.dtype));
-      p.steps.push_back(plan::steps_of(program_, info, role_, {world_.rank(), micro_batch, count, bytes, world_.ranks_per_node(p.group)}));
-      if (p.device_group >= 0) p.parts.push_back(plan::begins_of_parts(info.dealt, program_.axes[info.axis].size, count));
-    }
   }
 
   // ---- playing
@@ -220,12 +215,14 @@ class Executor::Impl {
     now_ = plan::moment_of(program_, role_, slot, now_.step);
     if (now_.slot_step >= row_end_) return;
     micro_batch_ = slot.micro_batch % program_.micro_batches;
-    const bool compresses = plan::compresses_in(program_, now_.slot_step);
+    auto kind = plan::kind_of_step(program_.plan, now_.slot_step);
+    kind.parts = parts_ && !meets_;
+    kind.meets = kind.meets || meets_;
     for (const auto& [key, begun] : tickets_)
       if (plan::awaited_by_slot(program_, role_, slot, now_.step, begun.message)) await(begun);
     for (std::uint32_t n = 0; n < body.instructions.size(); ++n) {
       const auto& i = body.instructions[n];
-      if (plan::runs(program_, role_, i, micro_batch_, compresses))
+      if (plan::runs(program_, role_, i, micro_batch_, kind))
         play_one(i, n);
       else if (i.during != plan::During::Training)
         await_dependencies(i);  // what it would have waited for is waited for by nobody else
@@ -378,7 +375,7 @@ class Executor::Impl {
     Begun s{{}, {slot_.body, n, now_.step, slot_.micro_batch}};
     const auto& name = i.tensor == TensorId::None ? kNothing : g_[i.tensor].name;
     if (i.kind == InstructionKind::Collective) {
-      s.ticket = start_collective(i, prepared_[slot_.body][n], name);
+      s.ticket = start_collective(i, prepared_[slot_.body][n].collective, name);
     } else {
       const auto& info = role_.messages[static_cast<std::size_t>(i.message)];
       const int other = plan::peer(program_, world_.rank(), info);
@@ -391,16 +388,16 @@ class Executor::Impl {
     tickets_[{slot_.body, n, plan::number_of(program_, now_.step, slot_.micro_batch)}] = s;
   }
 
-  MessageTicket start_collective(const Instruction& i, const Prepared& p, const std::string& name) {
+  MessageTicket start_collective(const Instruction& i, const PreparedCollective& p, const std::string& name) {
     const auto& type = type_of(i.outputs.back(), variant());
     const auto& info = role_.collectives[static_cast<std::size_t>(i.collective)];
     const auto count = graph::element_count(type.shape);
     const auto& steps = p.steps[std::min(variant(), p.steps.size() - 1)];
-    if (p.device_group < 0)
-      return messages_.start_collective(CollectiveCall{&steps, p.group, data(i.outputs[0]), type.dtype, count, info.reduction}, name);
+    auto* to = data(i.outputs[0]);
+    if (p.device_group < 0) return messages_.start_collective(CollectiveCall{&steps, p.group, to, type.dtype, count, info.reduction}, name);
     const auto& parts = p.parts[std::min(variant(), p.parts.size() - 1)];
-    return messages_.start_collective(
-        DeviceCollective{p.device_group, info.kind, info.reduction, data(i.outputs[0]), type.dtype, count, parts, steps}, name);
+    return messages_.start_collective(DeviceCollective{p.device_group, info.kind, info.reduction, to, type.dtype, count, parts, steps},
+                                      name);
   }
 
   /// What has ended belongs to the step that began it.
@@ -441,7 +438,8 @@ class Executor::Impl {
   int micro_batch_ = 0;
   plan::Moment now_;
   std::int64_t row_end_ = 1, done_ = 0;  ///< done_: steps that were
-  bool per_micro_batch_ = false, record_ = false;
+  /// apart_: later than the exact steps; parts_: in the first such step; meets_: out of turn.
+  bool per_micro_batch_ = false, record_ = false, apart_ = false, parts_ = false, meets_ = false;
   PlayedTimes times_{device_};
   double rate_ = 1;
   DataSource* data_ = nullptr;
@@ -467,6 +465,7 @@ StepResult Executor::step(const StepRequest& request, DataSource& data) { return
 StepResult Executor::step(std::int64_t step, DataSource& data) { return impl_->step({{step, step + 1}, step, false, {}}, data); }
 bool Executor::passes_are_finite(bool with_gradients) { return impl_->passes_are_finite(with_gradients); }
 std::optional<BadTensor> Executor::find_non_finite(std::int64_t step, DataSource& data) { return impl_->find_non_finite(step, data); }
+void Executor::meet() { impl_->meet(); }
 void Executor::progress() { impl_->progress(); }
 void Executor::set_rate(double factor) { impl_->set_rate(factor); }
 std::string Executor::device() const { return impl_->device(); }

@@ -83,6 +83,8 @@ class Executor {
   [[nodiscard]] bool passes_are_finite(bool with_gradients);
   /// Plays the passes of a step again and looks at everything that they compute; all ranks together. Nothing stored changes.
   [[nodiscard]] std::optional<BadTensor> find_non_finite(std::int64_t step, DataSource& data);
+  /// All ranks together: what replicas that train by themselves do when they meet (Plan::local_steps), between two steps.
+  void meet();
   /// Moves on what is under way, for a rank that waits for something else.
   void progress();
   /// Learning rate of the steps to come, as a factor of the optimizer's.

@@ -4,10 +4,14 @@
 
 namespace rehearsal::exec {
 
-std::vector<UnsentVector> unsent_vectors(const plan::Program& program, int rank) {
+std::string of_replica(const plan::Program& program, int rank) {
   const auto dp = static_cast<std::size_t>(std::ranges::find(program.axes, "dp", &plan::MeshAxisInfo::name) - program.axes.begin());
-  if (dp == program.axes.size()) return {};
-  const auto replica = "@" + std::to_string(plan::coordinate(program, rank, dp)) + "/" + std::to_string(program.axes[dp].size);
+  if (dp == program.axes.size()) return "@0/1";
+  return "@" + std::to_string(plan::coordinate(program, rank, dp)) + "/" + std::to_string(program.axes[dp].size);
+}
+
+std::vector<UnsentVector> unsent_vectors(const plan::Program& program, int rank) {
+  const auto replica = of_replica(program, rank);
   const auto& buffers = program.role(rank).buffers;
   std::vector<UnsentVector> all;
   for (plan::BufferIndex b = 0; b < buffers.size(); ++b)

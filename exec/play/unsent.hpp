@@ -17,6 +17,8 @@ struct UnsentVector {
   plan::BufferIndex buffer = plan::kNoBuffer;
   std::string name;  ///< of a gradient, a replica and how many there are: other plans of as many replicas have the same
 };
+/// "@1/4": of the second of four replicas.
+[[nodiscard]] std::string of_replica(const plan::Program&, int rank);
 [[nodiscard]] std::vector<UnsentVector> unsent_vectors(const plan::Program&, int rank);
 
 /// All that it refers to must outlive it.

@@ -74,10 +74,18 @@ std::string print_zero_group(const Plan& plan) {
   return plan.zero_group == 0 ? std::string(kAllReplicas) : std::to_string(plan.zero_group);
 }
 
-void parse_compress_after(Plan& plan, const std::string& value) {
-  plan.compress_after = whole_number(value, 0, std::numeric_limits<std::int32_t>::max());
+void parse_exact_steps(Plan& plan, const std::string& value) {
+  plan.exact_steps = whole_number(value, 0, std::numeric_limits<std::int32_t>::max());
 }
-std::string print_compress_after(const Plan& plan) { return std::to_string(plan.compress_after); }
+std::string print_exact_steps(const Plan& plan) { return std::to_string(plan.exact_steps); }
+
+void parse_local_steps(Plan& plan, const std::string& value) {
+  plan.local_steps = whole_number(value, 0, std::numeric_limits<std::int32_t>::max());
+}
+std::string print_local_steps(const Plan& plan) { return std::to_string(plan.local_steps); }
+
+void parse_outer(Plan& plan, const std::string& value) { plan.outer = parse_outer_step(value); }
+std::string print_outer(const Plan& plan) { return to_text(plan.outer); }
 
 void parse_micro_batch(Plan& plan, const std::string& value) {
   plan.micro_batch = whole_number(value, 1, std::numeric_limits<std::int32_t>::max());
@@ -246,8 +254,12 @@ constexpr std::array kTable{
             "of results between forward and backward pass: none, gist, gist-sparse, gist-sparse:0.6 (no bit lost), gist-f16, gist-bf16 "
             "(rounded); of gradients on their way: bf16, f16, sign, 1bit, terngrad, qsgd:LEVELS, topk:SHARE, randomk:SHARE, powersgd:RANK, "
             "randomk-memory:SHARE, 1bit-adam, sparcml:SHARE (docs/compression.md)"},
-    PlanKey{"compress_after", "rules", kInteger, false, parse_compress_after, print_compress_after,
-            "first steps of a training in which gradients travel whole, before a compressor of them does its work"},
+    PlanKey{"exact_steps", "rules", kInteger, false, parse_exact_steps, print_exact_steps,
+            "first steps of a training in which gradients are summed whole, before compression or local_steps begin"},
+    PlanKey{"local_steps", "rules", kInteger, false, parse_local_steps, print_local_steps,
+            "replicas train by themselves and meet every so many steps (local SGD); 0: gradients are summed in every step"},
+    PlanKey{"outer", "rules", kText, false, parse_outer, print_outer,
+            "what replicas do when they meet: average (their weights), nesterov, nesterov:RATE:MOMENTUM (DiLoCo)"},
     // "auto" is a value here, the algorithm of least closed form, and therefore nothing to search
     PlanKey{"allreduce", "rules", kText, false, parse_allreduce, print_text<&Plan::allreduce>,
             "algorithm of gradient sums: auto (the quickest), ring, recursive-doubling, halving-doubling, hierarchical, binomial-tree, "

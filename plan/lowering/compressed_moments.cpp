@@ -49,20 +49,8 @@ void RoleBuilder::moments_in_place_of(const std::vector<BufferIndex>& parts, Sum
   for (const auto part : parts) {
     const auto& parameter = updated_by_adam(part);
     const double beta1 = g_[parameter.update].attributes.number("beta1", kUsualBeta1);
-    Instruction i;
-    i.kind = InstructionKind::Kernel;
-    i.when = place.when;
-    i.phase = phase_in(place.body);
-    i.node = parameter.update;
-    i.inputs = {stored_buffer(parameter.slots.front()), part};
-    i.outputs = {part};
-    i.attributes = static_cast<std::int32_t>(role_.attributes.size());
-    role_.attributes.push_back({{"alpha", beta1 / c_.program.axes[place.mesh_axis].size}, {"beta", 1 - beta1}});
-    const auto offer = offer_for({graph::op_table()[graph::op(kMean)], role_.attributes.back(), i.inputs}, {&role_.buffers[part]});
-    i.kernel = static_cast<std::int32_t>(role_.kernels.size());
-    role_.kernels.push_back({offer.implementation, offer.input_formats, offer.output_formats,
-                             static_cast<std::int64_t>(offer.workspace.value()), std::string(kMean)});
-    emit(place.body, std::move(i));
+    emit_kernel_of(parameter.update, kMean, {{"alpha", beta1 / c_.program.axes[place.mesh_axis].size}, {"beta", 1 - beta1}},
+                   {{stored_buffer(parameter.slots.front()), part}, place.body, place.when}, {part});
   }
 }
 
@@ -72,7 +60,7 @@ std::optional<graph::Attributes> RoleBuilder::update_of_moments(NodeId n) const 
   if (row == nullptr || !row->of_moments || graph::schema(g_[n]).name != kAdam || !travels_compressed_.contains(g_[n].inputs[1]))
     return std::nullopt;
   auto attributes = g_[n].attributes;
-  attributes.set("moments_from", c_.plan.compress_after);
+  attributes.set("moments_from", c_.plan.exact_steps);
   return attributes;
 }
 

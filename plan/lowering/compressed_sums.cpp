@@ -1,6 +1,6 @@
 // Gradients of parameters of which ranks exchange what a compressor leaves (plan/compressors.hpp): each compresses what it has summed over
 // its micro-batches, all gather what all have sent, and each decodes the same sum. Tensor by tensor, so that it does not matter which
-// gradients travel together. Plan::compress_after: both ways of the sum stand in the Program, and a step goes one of them.
+// gradients travel together. Plan::exact_steps: both ways of the sum stand in the Program, and a step goes one of them.
 
 #include <algorithm>
 #include <cstdint>
@@ -64,7 +64,7 @@ BufferIndex RoleBuilder::kept_of(BufferIndex gradient, std::int64_t elements) {
 
 namespace {
 
-During during_compression(const Plan& plan) { return plan.compress_after > 0 ? During::WithCompression : During::Training; }
+During during_compression(const Plan& plan) { return plan.exact_steps > 0 ? During::Later : During::Training; }
 
 }  // namespace
 
@@ -76,8 +76,8 @@ RoleBuilder::Compressed RoleBuilder::sum_compressed(BufferIndex whole, std::vect
   auto compressed = row.sum == CompressedSum::Factors  ? sum_first_factors(std::move(parts), place)
                     : row.sum == CompressedSum::Shares ? sum_shares(std::move(parts), place)
                                                        : gather_compressed(std::move(parts), place);
-  if (c_.plan.compress_after > 0) {  // behind what reads the gradients: the update waits for the last that writes them
-    during_ = During::BeforeCompression;
+  if (c_.plan.exact_steps > 0) {  // behind what reads the gradients: the update waits for the last that writes them
+    during_ = During::Exact;
     all_reduce(whole, role_.buffers[compressed.parts.front()].tensor, place);
   }
   during_ = During::Training;

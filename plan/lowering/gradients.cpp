@@ -122,6 +122,8 @@ void RoleBuilder::reduce_bucket(std::size_t index, std::uint16_t body) {
     compressed_buckets_[index] = sum_compressed(bucket.buffer, std::move(parts), {axis_of_compressed(first, axes), body, when});
     return;
   }
+  if (replicas_part() && is_of_parameter(bucket.gradients.front()))
+    return sum_within_replica(bucket.buffer, bucket.gradients.front(), bucket.axes, {axis_of_replicas(), body, when});
   auto sum = bucket.buffer;
   if (!axes.empty() && travels_narrowly(bucket.gradients.front())) narrow_buckets_[index] = sum = narrowed(sum, body, when);
   for (const auto axis : axes) all_reduce(sum, bucket.gradients.front(), {axis, body, when});

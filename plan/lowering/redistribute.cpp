@@ -201,6 +201,10 @@ BufferIndex RoleBuilder::summed(const Conversion& conversion, std::span<const Co
     role_.buffers[b].layout[step.axis] = step.to;
     axes.push_back(step.axis);
   }
+  if (replicas_part() && is_of_parameter(conversion.tensor) && is_for_update(conversion)) {
+    sum_within_replica(b, conversion.tensor, axes, {axis_of_replicas(), body, When::Always, steps.front().from.reduction});
+    return b;
+  }
   if (travels_compressed(conversion.tensor) && is_for_update(conversion)) {
     decompress(sum_compressed(b, {b}, {axis_of_compressed(conversion.tensor, joint_axes(axes)), body, When::Always}), body);
     return b;

@@ -32,6 +32,7 @@ class RoleBuilder : public RoleDraft {
   void place_updates();
   void exchange_updated_parameters();
   void report_loss();
+  void meet();  ///< of replicas that train by themselves
   /// No gather joins a message any more.
   void close_gathers();
   /// overlap=off: the first sum of the update waits for the end of the backward passes.
@@ -212,6 +213,28 @@ class RoleBuilder : public RoleDraft {
   [[nodiscard]] const graph::TrainedParameter& updated_by_adam(BufferIndex gradient) const;
   [[nodiscard]] std::optional<graph::Attributes> update_of_moments(graph::NodeId) const;
   [[nodiscard]] std::size_t axis_of_compressed(graph::TensorId, const std::vector<std::size_t>& mesh_axes) const;
+
+  // Replicas that train by themselves (meetings.cpp)
+  struct CallPlace {
+    std::vector<BufferIndex> inputs;
+    std::uint16_t body;
+    When when;
+  };
+  /// What replicas make equal when they meet, and the node on whose behalf.
+  struct Common {
+    BufferIndex buffer = kNoBuffer;
+    graph::NodeId node = graph::NodeId::None;
+    bool trained = false;
+  };
+  [[nodiscard]] std::size_t axis_of_replicas() const;
+  [[nodiscard]] bool replicas_part() const;
+  [[nodiscard]] bool is_of_parameter(graph::TensorId gradient) const;
+  void scale_to_own(BufferIndex gradient, graph::NodeId, SumPlace);
+  void sum_within_replica(BufferIndex gradient, graph::TensorId, std::vector<std::size_t> axes, SumPlace);
+  [[nodiscard]] std::vector<Common> common_to_replicas() const;
+  [[nodiscard]] BufferIndex kept_beside(const Common& weights, const std::string& what);
+  /// Of a row of the operator table, on behalf of a node.
+  std::uint32_t emit_kernel_of(graph::NodeId, std::string_view op, graph::Attributes, CallPlace, const std::vector<BufferIndex>& outputs);
 
   // Messages between stages (messages.cpp)
   void send_results(graph::NodeId, std::uint16_t body);

@@ -69,6 +69,7 @@ void RoleDraft::open_bodies() {
   for (auto c = static_cast<int>(weights_.size()) - 1; c >= 0; --c) weights_[static_cast<std::size_t>(c)] = open(BodyKind::Backward, c);
   if (is_bidirectional()) exchange_ = open(BodyKind::Update, 0);
   update_ = open(BodyKind::Update, 0);
+  if (c_.plan.local_steps > 0) meeting_ = open(BodyKind::Update, 0);
 }
 
 /// A body of the gradients that nobody waits for.

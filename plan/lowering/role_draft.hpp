@@ -103,6 +103,7 @@ class RoleDraft {
   std::vector<Coordinates> at_;  ///< coordinates that stand for every variant
   Role role_;
   std::uint16_t prologue_ = 0, exchange_ = 0, update_ = 3;   ///< exchange_: only where the model is on two stages
+  std::uint16_t meeting_ = 0;                                ///< only where replicas train by themselves
   std::vector<std::uint16_t> forward_, backward_, weights_;  ///< by chunk; weights_ is empty unless the schedule splits backward passes
   std::map<Key, BufferIndex> buffers_;
   std::vector<Writer> writers_;       ///< by base buffer

@@ -20,6 +20,7 @@ bool overlaps(const LoweringContext& c) { return c.plan.overlap; }
 bool keeps_apart(const LoweringContext& c) { return !c.plan.overlap; }
 bool is_bidirectional(const LoweringContext& c) { return c.pipeline.copies > 1; }
 bool splits_backward(const LoweringContext& c) { return c.pipeline.schedule->splits_backward; }
+bool trains_locally(const LoweringContext& c) { return c.plan.local_steps > 0; }
 bool has_stages(const LoweringContext& c) { return c.plan.pp > 1; }
 bool plans_arrivals(const LoweringContext& c) { return c.backend.plans_arrivals(); }
 
@@ -87,6 +88,7 @@ constexpr std::array kPasses{
     RolePass{"exchange shared parameters", "update", "updated parameters on every stage that reads them", has_stages,
              on_copies<&Builder::exchange_updated_parameters>},
     RolePass{"report loss", "update", "the step's loss, on the stage that has it", always, on_copies<&Builder::report_loss>},
+    RolePass{"meet", "update", "what replicas that train by themselves do every few steps", trains_locally, on_copies<&Builder::meet>},
     RolePass{"close gathers", "all uses of sharded parameters", "gathers that share a message, with all that it carries", always,
              on_copies<&Builder::close_gathers>},
     RolePass{"prefetch", "gathers where they are used", "gathers ahead of their use, as far as memory for them goes", overlaps,

@@ -148,6 +148,11 @@ const Slot* first_update(const Role& role) {
   return found == role.slots.end() ? nullptr : &*found;
 }
 
+bool follows_rate(const Role& role, const Instruction& i, const graph::Graph& graph) {
+  return i.kind == InstructionKind::Kernel && role.kernels[static_cast<std::size_t>(i.kernel)].op.empty() &&
+         graph[i.node].phase == graph::Phase::Update && graph[i.node].attributes.has("lr");
+}
+
 bool crosses_to_host(const Role& role, const Instruction& i) {
   if (i.kind != InstructionKind::Stash && i.kind != InstructionKind::Restore) return false;
   return role.buffers[i.inputs.front()].on_host != role.buffers[i.outputs.front()].on_host;
@@ -203,8 +208,33 @@ std::span<const BufferIndex> gradients_of(const Instruction& i) {
   return std::span(i.inputs).first(i.inputs.size() - (i.outputs.size() - 1));
 }
 
-bool runs(const Program& program, const Role& role, const Instruction& instruction, int micro_batch, bool compresses) {
-  if (instruction.during == (compresses ? During::BeforeCompression : During::WithCompression)) return false;
+namespace {
+
+bool runs_during(During during, const StepKind& kind) {
+  switch (during) {
+    case During::Training:
+      return true;
+    case During::Exact:
+      return !kind.later;
+    case During::Later:
+      return kind.later;
+    case During::Meetings:
+      return kind.meets;
+    case During::Partings:
+      return kind.parts;
+  }
+  return true;
+}
+
+}  // namespace
+
+StepKind kind_of_step(const Plan& plan, std::int64_t step) {
+  const auto apart = step - plan.exact_steps;
+  return {apart >= 0, plan.local_steps > 0 && apart >= 0 && (apart + 1) % plan.local_steps == 0, plan.local_steps > 0 && apart == 0};
+}
+
+bool runs(const Program& program, const Role& role, const Instruction& instruction, int micro_batch, const StepKind& kind) {
+  if (!runs_during(instruction.during, kind)) return false;
   const int all = micro_batches_of(program, role);
   switch (instruction.when) {
     case When::Always:

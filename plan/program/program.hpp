@@ -58,8 +58,17 @@ enum class Stream : std::uint8_t { Compute, Collective, Send, Receive, Host, Cou
 /// In which of a role's micro-batches an instruction of a per-micro-batch body runs.
 enum class When : std::uint8_t { Always, FirstMicroBatch, LastMicroBatch, AllButLastMicroBatch };
 
-/// In which steps of a training an instruction runs, where Plan::compress_after divides them. Predictions are of steps with compression.
-enum class During : std::uint8_t { Training, BeforeCompression, WithCompression };
+/// In which steps of a training an instruction runs.
+enum class During : std::uint8_t {
+  Training,  ///< all of them
+  Exact,     ///< the first Plan::exact_steps
+  Later,     ///< those behind them
+  Meetings,  ///< every Plan::local_steps of those
+  Partings,  ///< the first of those, and the first that a training goes on with
+};
+struct StepKind {
+  bool later = true, meets = false, parts = false;
+};
 
 enum class BodyKind : std::uint8_t {
   Prologue,  ///< once per step, before the first micro-batch
@@ -277,6 +286,8 @@ struct SampleRange {
 [[nodiscard]] SampleRange samples(const Program&, int rank, int micro_batch);
 /// Row of a Kernel instruction, whose node it is not always that of.
 [[nodiscard]] const graph::OpSchema& schema_of(const Role&, const Instruction&, const graph::Node&);
+/// Of a node's own kernel that updates with a learning rate: an outer step (Plan::outer) has a rate of its own.
+[[nodiscard]] bool follows_rate(const Role&, const Instruction&, const graph::Graph&);
 /// Attributes of a Kernel instruction.
 [[nodiscard]] const graph::Attributes& attributes_of(const Role&, const Instruction&, const graph::Node&);
 /// Position of a rank on the axes of the sharding. `micro_batch` -1: of what is not split in time.
@@ -311,10 +322,10 @@ struct Identity {
 [[nodiscard]] int micro_batch_of(const Program&, const Role&, const Slot& slot, const Dependency&);
 /// Of Compress, Recompress and Decompress: the gradients that travel.
 [[nodiscard]] std::span<const BufferIndex> gradients_of(const Instruction&);
-/// True when the instruction runs for this micro-batch (see When) of a step in which gradients are compressed, or are not yet.
-[[nodiscard]] bool runs(const Program&, const Role&, const Instruction&, int micro_batch, bool compresses = true);
-/// Of a step, from 0: does the plan's compressor do its work?
-[[nodiscard]] inline bool compresses_in(const Program& program, std::int64_t step) { return step >= program.plan.compress_after; }
+/// True when the instruction runs for this micro-batch (see When) of a step of that kind (see During).
+[[nodiscard]] bool runs(const Program&, const Role&, const Instruction&, int micro_batch, const StepKind& = {});
+/// Of a step, from 0.
+[[nodiscard]] StepKind kind_of_step(const Plan&, std::int64_t step);
 /// Elements of a collective's vector as its algorithm counts them: half of it where the other half is what arrives.
 [[nodiscard]] std::int64_t elements_of_collective(const Role&, const Instruction&, std::size_t variant);
 /// One rank for every stage, in order of stages: of those of the replica with most samples the one with most to compute in rings, then the

@@ -20,7 +20,7 @@ using Ordered = nlohmann::ordered_json;
 
 constexpr int kProgramJsonSchema = 1;
 constexpr std::array<std::string_view, 3> kWhen{"always", "first micro-batch", "last micro-batch"};
-constexpr std::array<std::string_view, 3> kDuring{"training", "before compression", "with compression"};
+constexpr std::array<std::string_view, 5> kDuring{"training", "exact steps", "later steps", "meetings", "partings"};
 constexpr std::array<std::string_view, 5> kLifetimes{"persistent", "step", "saved", "transient", "sent"};
 constexpr std::array<std::string_view, 3> kVersions{"delayed", "newest", "next"};
 constexpr std::array<std::string_view, 3> kPhases{"forward", "backward", "update"};

@@ -108,10 +108,19 @@ void offload(const PlanQuestion& q, Violations& v) {
   }
 }
 
-void compress_after(const PlanQuestion& q, Violations& v) {
-  if (q.plan.compress_after > 0)
+void exact_steps(const PlanQuestion& q, Violations& v) {
+  if (q.plan.exact_steps > 0)
     v.push_back(
-        {"compress_after", "is for compressors of gradients of Rehearsal's own execution", "leave it out, or use --framework rehearse"});
+        {"exact_steps", "is for compressors of gradients of Rehearsal's own execution", "leave it out, or use --framework rehearse"});
+}
+
+void local_steps(const PlanQuestion& q, Violations& v) {
+  if (q.plan.local_steps > 0) v.push_back({"local_steps", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
+}
+
+void outer(const PlanQuestion& q, Violations& v) {
+  if (q.plan.outer != plan::OuterStep{})
+    v.push_back({"outer", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
 }
 
 void compression(const PlanQuestion& q, Violations& v) {
@@ -157,7 +166,9 @@ constexpr std::array kRules{PlanRule{"dp", dp},
                             PlanRule{"fuse", fuse},
                             PlanRule{"offload", offload},
                             PlanRule{"compression", compression},
-                            PlanRule{"compress_after", compress_after},
+                            PlanRule{"exact_steps", exact_steps},
+                            PlanRule{"local_steps", local_steps},
+                            PlanRule{"outer", outer},
                             PlanRule{"allreduce", allreduce},
                             PlanRule{"algorithms", algorithms},
                             PlanRule{"overlap", nullptr},

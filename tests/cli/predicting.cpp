@@ -467,28 +467,3 @@ TEST_CASE("messages of replicas that share a card take turns, by formulas as in 
     CHECK(step("closed") == Approx(step("full")).epsilon(0.03));
   }
 }
-
-TEST_CASE("a step with compressed gradients is the same by formulas, one rank of each role and all ranks") {
-  for (const std::string how : {"sign", "1bit", "terngrad", "qsgd:8", "topk:0.02", "randomk:0.1", "randomk-memory:0.1", "powersgd:2",
-                                "sparcml:0.02", "powersgd:2,compress_after=100", "1bit-adam,compress_after=100"})
-    for (const std::string plan : {"dp=4,micro_batch=1", "dp=2,pp=2,micro_batch=1"}) {
-      const auto step = [&](const std::string& fidelity) {
-        return result_of(
-            rehearse("simulate 'zoo:gpt?layers=4&hidden=256&heads=4&seq=64&vocab=1000' --platform xeon-2s-10gbe --devices 4 "
-                     "--batch 8 --optimizer adam --format json --fidelity " +
-                     fidelity + " --plan " + plan + ",compression=" + how));
-      };
-      INFO(plan << " " << how);
-      const auto closed = step("closed"), folded = step("folded"), full = step("full");
-      CHECK(number(folded, "step_seconds") == Approx(number(full, "step_seconds")).epsilon(0.03));
-      CHECK(number(closed, "step_seconds") == Approx(number(full, "step_seconds")).epsilon(0.1));
-      CHECK(closed.at("memory_bytes").at("value") == full.at("memory_bytes").at("value"));
-    }
-}
-
-TEST_CASE("compressors of gradients are predicted on processors alone") {
-  const auto refused =
-      rehearse("estimate zoo:resnet18 --platform dgx-a100 --devices 8 --batch 64 --framework rehearse --plan dp=8,compression=topk");
-  CHECK(refused.status == 3);
-  CHECK_THAT(refused.err, contains("compression=topk:0.01: compressors of gradients are predicted on processors"));
-}

@@ -97,8 +97,11 @@ TEST_CASE("metrics begin again with a training, and go on with one that is resum
 
 TEST_CASE("what ranks have not sent of their gradients goes on with the training, as if it had not ended") {
   const std::string model = "'zoo:vit?image=16&patch=8&layers=1&hidden=32&heads=2&classes=5'";
-  for (const auto& [how, optimizer] : std::vector<std::pair<std::string, std::string>>{
-           {"topk:0.01", "sgd"}, {"sparcml:0.02", "sgd"}, {"powersgd:1", "sgd"}, {"1bit-adam,compress_after=2", "adam"}}) {
+  for (const auto& [how, optimizer] : std::vector<std::pair<std::string, std::string>>{{"topk:0.01", "sgd"},
+                                                                                       {"none,local_steps=2,outer=nesterov", "adam"},
+                                                                                       {"sparcml:0.02", "sgd"},
+                                                                                       {"powersgd:1", "sgd"},
+                                                                                       {"1bit-adam,exact_steps=2", "adam"}}) {
     INFO(how);
     const TemporaryFolder folder;
     const auto run = [&](const std::string& more, int ranks = 2) {
@@ -113,7 +116,8 @@ TEST_CASE("what ranks have not sent of their gradients goes on with the training
     CHECK(rest[1] == whole[5]);
     const auto other = run("--steps 1 --resume " + (folder / "c"), 4);
     CHECK(other.status == 0);
-    CHECK_THAT(other.err, contains("what ranks had not sent of their gradients is not in it"));
+    CHECK((other.err.find("what ranks had not sent of their gradients is not in it") != std::string::npos) ==
+          (how.find("local") == std::string::npos));
     CHECK(std::abs(result_of(other).at("losses")[0].get<double>() - whole[4].get<double>()) < 1e-4);
   }
 }
@@ -122,9 +126,9 @@ TEST_CASE("a second moment that has settled later than a plan says is refused") 
   const TemporaryFolder folder;
   const std::string run = "run 'zoo:vit?image=16&patch=8&layers=1&hidden=32&heads=2&classes=5' --batch 8 --optimizer adam --plan dp=2";
   REQUIRE(rehearse(run + " --steps 4 --checkpoint " + (folder / "c"), 2).status == 0);
-  check_failure(rehearse(run + ",compression=1bit-adam,compress_after=2 --resume " + (folder / "c"), 2), 3,
-                {"second moment", "of 4", "use compress_after=4"});
-  CHECK(rehearse(run + ",compression=1bit-adam,compress_after=4 --resume " + (folder / "c"), 2).status == 0);
+  check_failure(rehearse(run + ",compression=1bit-adam,exact_steps=2 --resume " + (folder / "c"), 2), 3,
+                {"second moment", "of 4", "use exact_steps=4"});
+  CHECK(rehearse(run + ",compression=1bit-adam,exact_steps=4 --resume " + (folder / "c"), 2).status == 0);
 }
 
 namespace {

@@ -47,7 +47,9 @@ Plan any_plan(std::uint64_t seed) {
   p.sequence_parallel = draw.below(2);
   p.offload = choice_named<Offload>(draw.of({"none", "optimizer"}));
   p.compression = parse_compression(draw.of({"none", "bf16", "gist-sparse", "gist-sparse:0.6", "1bit-adam", "sparcml:0.05"}));
-  p.compress_after = draw.of({0, 0, 100});
+  p.exact_steps = draw.of({0, 0, 100});
+  p.local_steps = draw.of({0, 0, 7});
+  p.outer = parse_outer_step(draw.of({"average", "nesterov", "nesterov:1:0"}));
   p.allreduce = draw.of({"auto", "ring", "hierarchical"});
   p.overlap = draw.below(2);
   p.bn = choice_named<BatchStatistics>(draw.of({"batch", "local", "sync"}));
@@ -259,6 +261,19 @@ TEST_CASE("the published schema knows the keys and names that the program knows"
     }
 }
 
+TEST_CASE("an outer step has a rule, and numbers where the rule takes some") {
+  CHECK(to_text(parse_outer_step("nesterov")) == "nesterov:0.7:0.9");
+  CHECK(to_text(parse_outer_step("nesterov:1:0")) == "nesterov:1:0");
+  CHECK(to_text(parse_outer_step("average")) == "average");
+  for (const auto* wrong :
+       {"average:1:0", "nesterov:1", "nesterov:0:0.9", "nesterov:1:1", "nesterov:x:0.5", "nesterov:", "nesterov:1:0:2"}) {
+    INFO(wrong);
+    CHECK_THROWS_WITH(parse_outer_step(wrong), contains("nesterov:0.7:0.9"));
+  }
+  CHECK_THROWS_WITH(parse_plan("dp=2,outer=mean"), contains("outer=mean") && contains("average"));
+  CHECK_THROWS_WITH(parse_plan("dp=2,local_steps=-1"), contains("local_steps=-1"));
+}
+
 TEST_CASE("the description of a key names every value that it may have") {
   std::map<std::string_view, std::vector<std::string_view>> values{
       {"attention", {ChoiceNames<AttentionForm>::kAll.begin(), ChoiceNames<AttentionForm>::kAll.end()}},
@@ -266,6 +281,7 @@ TEST_CASE("the description of a key names every value that it may have") {
       {"offload", {ChoiceNames<Offload>::kAll.begin(), ChoiceNames<Offload>::kAll.end()}},
       {"recompute", {ChoiceNames<RecomputeRule>::kAll.begin(), ChoiceNames<RecomputeRule>::kAll.end()}},
       {"compression", {ChoiceNames<CompressionRule>::kAll.begin(), ChoiceNames<CompressionRule>::kAll.end()}},
+      {"outer", {ChoiceNames<OuterRule>::kAll.begin(), ChoiceNames<OuterRule>::kAll.end()}},
       {"allreduce", {"auto"}}};
   for (const auto& row : schedule_table()) values["schedule"].push_back(row.name);
   for (const auto& row : collective_table())

@@ -117,7 +117,7 @@ std::vector<double> defined_losses(Communicator& world, const Case& whole_case) 
 
 // Before this process is a rank itself: ranks that it launches would inherit its marks.
 TEST_CASE("two ranks that exchange moments in a bit each do what the paper says") {
-  const std::string how = ",compression=1bit-adam,compress_after=" + std::to_string(kWhole);
+  const std::string how = ",compression=1bit-adam,exact_steps=" + std::to_string(kWhole);
   const std::vector<std::pair<std::string, int>> plans{
       {"dp=2", 2}, {"dp=2,overlap=off", 2}, {"dp=2,micro_batch=2", 2}, {"dp=2,pp=2,micro_batch=2", 4}};
   std::map<std::string, std::vector<double>> losses;
@@ -159,12 +159,12 @@ TEST_CASE("moments travel where Adam takes gradients as they are, and after some
     const Case c{"mlp", 8, "dp=2,compression=1bit-adam" + key};
     CHECK_THROWS_WITH(sample::program_of(c, sample::training_of(c, optimizer)), contains(why));
   };
-  refused("adam", "", "use as many steps as it takes to settle: compress_after=100");
-  refused("sgd", ",compress_after=2", "use --optimizer adam or adamw");
-  refused("muon", ",compress_after=2", "use --optimizer adam or adamw");
-  refused("adam", ",compress_after=2,offload=optimizer", "offload=none");
-  const Case c{"mlp", 8, "dp=2,compress_after=2"};
-  CHECK_THROWS_WITH(sample::program_of(c, sample::training_of(c)), contains("compress_after: is for a compressor"));
+  refused("adam", "", "use as many steps as it takes to settle: exact_steps=100");
+  refused("sgd", ",exact_steps=2", "use --optimizer adam or adamw");
+  refused("muon", ",exact_steps=2", "use --optimizer adam or adamw");
+  refused("adam", ",exact_steps=2,offload=optimizer", "offload=none");
+  const Case c{"mlp", 8, "dp=2,exact_steps=2"};
+  CHECK_THROWS_WITH(sample::program_of(c, sample::training_of(c)), contains("exact_steps: is for a compressor"));
 }
 
 TEST_CASE("moments in place of gradients move nothing ten times further than Adam could") {

@@ -63,6 +63,8 @@ TEST_CASE("passes run where the plan has something for them to do") {
   CHECK(!ran(one, "hold sums back"));
   CHECK(!ran(one, "exchange shared parameters"));
   CHECK(!ran(one, "weight gradients"));
+  CHECK(!ran(one, "meet"));
+  CHECK(ran(passes_of("dp=2,local_steps=2"), "meet"));
   const auto apart = passes_of("dp=2,overlap=off");
   CHECK(ran(apart, "keep collectives apart"));
   CHECK(!ran(apart, "prefetch"));
@@ -72,7 +74,7 @@ TEST_CASE("passes run where the plan has something for them to do") {
 
 TEST_CASE("every pass runs for some plan, in the order of the table") {
   std::set<std::string> seen;
-  for (const auto* plan : {"dp=2,overlap=off", "pp=2,micro_batch=1,schedule=dualpipe"}) {
+  for (const auto* plan : {"dp=2,overlap=off,local_steps=2", "pp=2,micro_batch=1,schedule=dualpipe"}) {
     INFO(plan);
     std::vector<std::size_t> order;
     for (const auto& left : passes_of(plan)) {

@@ -1,0 +1,152 @@
+// Replicas that train by themselves (Plan::local_steps): gradients of parameters are not summed over them, each replica updates with the
+// mean over its own samples, and every few steps they meet.
+//   average   the mean of all weights: local SGD (Stich, ICLR 2019; after some steps with sums: Lin et al., "Don't use large mini-batches,
+//             use local SGD", ICLR 2020)
+//   nesterov  weights go back to where they last were equal, and from there a step of SGD with Nesterov momentum along the mean of the
+//             ways that the replicas went: DiLoCo (Douillard et al., "DiLoCo: distributed low-communication training of language
+//             models", 2023)
+// States of optimizers stay each replica's own. Running statistics are averaged.
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "graph/master_weights.hpp"
+#include "plan/lowering/role_builder.hpp"
+
+namespace rehearsal::plan {
+
+using graph::NodeId;
+using graph::TensorId;
+
+namespace {
+
+constexpr std::string_view kBlend = "LinearCombination", kOuterUpdate = "SgdUpdate";
+
+}  // namespace
+
+/// Along the mesh's axis of replicas; the number of axes where there is none.
+std::size_t RoleBuilder::axis_of_replicas() const {
+  const auto& axes = c_.program.axes;
+  return static_cast<std::size_t>(std::ranges::find(axes, "dp", &MeshAxisInfo::name) - axes.begin());
+}
+
+bool RoleBuilder::replicas_part() const { return c_.plan.local_steps > 0 && axis_of_replicas() < c_.program.axes.size(); }
+
+bool RoleBuilder::is_of_parameter(TensorId gradient) const {
+  return std::ranges::any_of(c_.training.parameters, [&](const graph::TrainedParameter& p) { return p.gradient == gradient; });
+}
+
+std::uint32_t RoleBuilder::emit_kernel_of(NodeId node, std::string_view op, graph::Attributes attributes, CallPlace place,
+                                          const std::vector<BufferIndex>& outputs) {
+  std::vector<const Buffer*> results;
+  for (const auto out : outputs) results.push_back(&role_.buffers[out]);
+  const auto offer = offer_for({graph::op_table()[graph::op(op)], attributes, place.inputs}, results);
+  Instruction i;
+  i.kind = InstructionKind::Kernel;
+  i.when = place.when;
+  i.phase = phase_in(place.body);
+  i.node = node;
+  i.inputs = std::move(place.inputs);
+  i.outputs = outputs;
+  i.attributes = static_cast<std::int32_t>(role_.attributes.size());
+  role_.attributes.push_back(std::move(attributes));
+  i.kernel = static_cast<std::int32_t>(role_.kernels.size());
+  role_.kernels.push_back({offer.implementation, offer.input_formats, offer.output_formats,
+                           static_cast<std::int64_t>(offer.workspace.value()), std::string(op)});
+  return emit(place.body, std::move(i));
+}
+
+/// The mean over a replica's own samples, from its part of the mean over all.
+void RoleBuilder::scale_to_own(BufferIndex gradient, NodeId node, SumPlace place) {
+  during_ = c_.plan.exact_steps > 0 ? During::Later : During::Training;
+  emit_kernel_of(node, kBlend, {{"alpha", static_cast<double>(c_.plan.dp)}, {"beta", 0.0}}, {{gradient, gradient}, place.body, place.when},
+                 {gradient});
+  during_ = During::Training;
+}
+
+/// In place of all sums of a gradient: over all axes but that of the replicas, and over these in the first steps.
+void RoleBuilder::sum_within_replica(BufferIndex gradient, TensorId t, std::vector<std::size_t> axes, SumPlace place) {
+  const auto replicas = axis_of_replicas();
+  const auto of_replicas = [&](std::size_t axis) { return c_.mesh_axis[axis] == replicas; };
+  const bool over_replicas = std::ranges::any_of(axes, of_replicas);
+  std::erase_if(axes, of_replicas);
+  for (const auto axis : joint_axes(axes)) all_reduce(gradient, t, {axis, place.body, place.when, place.reduction});
+  if (!over_replicas) return;
+  const auto& parameters = c_.training.parameters;
+  scale_to_own(gradient, std::ranges::find(parameters, t, &graph::TrainedParameter::gradient)->update, place);
+  if (c_.plan.exact_steps == 0) return;
+  during_ = During::Exact;
+  all_reduce(gradient, t, {replicas, place.body, place.when, place.reduction});
+  during_ = During::Training;
+}
+
+namespace {
+
+bool is_common(const Buffer& b, const graph::Graph& g) {
+  if (b.lifetime != Lifetime::Persistent || b.part_of != kNoBuffer || b.tensor == TensorId::None || !is_float(b.dtype)) return false;
+  const auto role = g[b.tensor].role;
+  return role == graph::Role::State || (role == graph::Role::Slot && graph::is_master(g[b.tensor].name));
+}
+
+}  // namespace
+
+/// What replicas have in common once they have met: trained parameters, and running statistics.
+std::vector<RoleBuilder::Common> RoleBuilder::common_to_replicas() const {
+  std::vector<Common> all;
+  NodeId last = NodeId::None;
+  for (const auto& p : c_.training.parameters) {
+    const auto at = buffers_.find({p.value, -1, Format::Plain, false});
+    if (p.update == NodeId::None || at == buffers_.end()) continue;
+    all.push_back({at->second, p.update, true});
+    last = p.update;
+  }
+  for (BufferIndex b = 0; b < role_.buffers.size() && last != NodeId::None; ++b)
+    if (is_common(role_.buffers[b], g_)) all.push_back({b, last, false});
+  for (const auto& one : all)
+    if (const auto& buffer = role_.buffers[one.buffer]; buffer.dtype != DType::F32 && buffer.dtype != DType::F64)
+      throw Refusal("plan: local_steps=" + std::to_string(c_.plan.local_steps) + ": " + buffer.name + " is " +
+                    std::string(name(buffer.dtype)) + ", and replicas meet in f32 or f64; use --dtype f32, or local_steps=0");
+  return all;
+}
+
+BufferIndex RoleBuilder::kept_beside(const Common& weights, const std::string& what) {
+  const auto& like = role_.buffers[weights.buffer];
+  Buffer kept;
+  kept.name = what + ":" + like.name;
+  kept.dtype = like.dtype;
+  kept.shapes = like.shapes;
+  kept.bytes = like.bytes;
+  kept.category = MemoryCategory::OptimizerState;
+  kept.lifetime = Lifetime::Persistent;
+  return new_buffer(std::move(kept), nullptr);
+}
+
+/// One after the other: what follows the sum of one runs beside the sum of the next.
+void RoleBuilder::meet() {
+  if (!replicas_part()) return;
+  const auto common = common_to_replicas();
+  const double share = 1.0 / c_.plan.dp;
+  std::vector<BufferIndex> before;
+  for (const auto& one : common) {
+    const bool steps_out = one.trained && c_.plan.outer.rule == OuterRule::Nesterov;
+    before.push_back(steps_out ? kept_beside(one, "met") : one.buffer);
+    if (steps_out) during_ = During::Partings, copy_into(one.buffer, before.back(), prologue_);
+    during_ = During::Meetings;
+    // Its part of the mean, or of the mean way from where the replicas last met.
+    emit_kernel_of(one.node, kBlend, {{"alpha", share}, {"beta", steps_out ? -share : 0.0}},
+                   {{before.back(), one.buffer}, meeting_, When::Always}, {one.buffer});
+    all_reduce(one.buffer, role_.buffers[one.buffer].tensor, {axis_of_replicas(), meeting_, When::Always});
+  }
+  for (std::size_t n = 0; n < common.size(); ++n) {
+    const auto weights = common[n].buffer;
+    if (before[n] == weights) continue;
+    const auto momentum = kept_beside(common[n], "outer momentum");
+    emit_kernel_of(common[n].node, kOuterUpdate,
+                   {{"lr", c_.plan.outer.rate}, {"momentum", c_.plan.outer.momentum}, {"nesterov", std::int64_t{1}}},
+                   {{before[n], weights, kNoBuffer, momentum}, meeting_, When::Always}, {before[n], momentum});
+    copy_into(before[n], weights, meeting_);
+  }
+  during_ = During::Training;
+}
+
+}  // namespace rehearsal::plan
