@@ -40,6 +40,7 @@ TEST_CASE("a GPU trains to the losses of the CPU, whatever the plan") {
       std::tuple{kGpt, 0, ""}, std::tuple{kResnet, 0, ""}, std::tuple{kGpt, 2, "--plan dp=2,micro_batch=1"},
       std::tuple{kGpt, 2, "--plan dp=2,zero=3"}, std::tuple{kGpt, 2, "--plan pp=2,micro_batch=1"}, std::tuple{kGpt, 2, "--plan tp=2"},
       std::tuple{kGpt, 0, "--plan micro_batch=2,recompute=full"}, std::tuple{kGpt, 0, "--plan micro_batch=1,offload=activations"},
+      std::tuple{kGpt, 2, "--plan dp=2,local_steps=2,outer=nesterov"}, std::tuple{kGpt, 2, "--plan dp=2,compression=sparcml:0.05"},
       std::tuple{kResnet, 2, "--plan dp=2"}, std::tuple{kResnet, 2, "--plan spatial=2"}, std::tuple{kResnet, 0, "--plan compression=gist"});
   INFO(model << " " << plan);
   const auto options = (model == kResnet ? "--optimizer sgd --dtype f64 " : "--optimizer adam ") + std::string(plan);

@@ -277,6 +277,17 @@ struct LambDirection {
   }
 };
 
+/// alpha x + beta y.
+template <class R>
+struct LinearCombination {
+  static constexpr int kStates = 0;
+  static constexpr std::size_t kFirstState = 2;
+  R alpha, beta;
+  explicit LinearCombination(const Call& call) : alpha(number<R>(call, "alpha", 1)), beta(number<R>(call, "beta", 1)) {}
+  REHEARSAL_BODY Nothing prepare(const Team&) const { return {}; }
+  REHEARSAL_BODY R operator()(Nothing, R x, R y, R*) const { return alpha * x + beta * y; }
+};
+
 /// Operands: parameter, direction, their squared norms.
 template <class R>
 struct LambUpdate {
@@ -331,6 +342,7 @@ const KernelRow kRows[] = {
     {"AdagradUpdate", kName, make_by_output<Optimizer<Adagrad>, Floats>},
     {"LarsUpdate", kName, make_by_output<Optimizer<Lars>, Floats>},
     {"LambDirection", kName, make_by_output<Optimizer<LambDirection>, Floats>},
+    {"LinearCombination", kName, make_by_output<Optimizer<LinearCombination>, Floats>},
     {"LambUpdate", kName, make_by_output<Optimizer<LambUpdate>, Floats>},
     {"NovogradUpdate", kName, make_by_output<Optimizer<Novograd>, Floats>},
 };

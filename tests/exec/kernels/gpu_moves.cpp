@@ -38,7 +38,9 @@ TEST_CASE("optimizers step alike in every type, over more than a team and with a
   compare({"RmspropUpdate", decays, {p, g, step, second, first}});
   compare({"AdagradUpdate", decays, {p, g, step, second}});
   compare({"LarsUpdate", decays, {p, g, p_square, g_square, first}});
+  compare({"AdamUpdate", {{"lr", 0.1}, {"moments_from", std::int64_t{2}}}, {p, g, step, first, second}, {0, 2}});
   compare({"LambDirection", decays, {p, g, step, first, second}});
+  compare({"LinearCombination", {{"alpha", 0.25}, {"beta", -2.0}}, {p, g}});
   compare({"LambUpdate", decays, {p, g, p_square, g_square}});
   compare({"LambUpdate", decays, {p, g, scalar(0, DType::F64), g_square}});
   compare({"NovogradUpdate", decays, {p, g, step, g_square, first, second}});
