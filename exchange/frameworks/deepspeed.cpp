@@ -26,7 +26,8 @@ void deepspeed_tp(const TrainingJob& job, Sheet& sheet) {
 }
 
 void deepspeed_pp(const TrainingJob& job, Sheet& sheet) {
-  if (job.plan.pp > 1) sheet.leave_to_program("pp", "its stages are made by the program (PipelineModule), not by the configuration", "use pp=1");
+  if (job.plan.pp > 1)
+    sheet.leave_to_program("pp", "its stages are made by the program (PipelineModule), not by the configuration", "use pp=1");
 }
 
 void deepspeed_cp(const TrainingJob& job, Sheet& sheet) {
@@ -55,7 +56,7 @@ void deepspeed_zero_group(const TrainingJob& job, Sheet& sheet) {
 void deepspeed_recompute(const TrainingJob& job, Sheet& sheet) {
   if (job.plan.recompute.rule != plan::RecomputeRule::None)
     sheet.leave_to_program("recompute", "what is computed again is said by the program, not by the configuration",
-                 "use recompute=none here, and checkpoint the model's blocks in the program");
+                           "use recompute=none here, and checkpoint the model's blocks in the program");
 }
 
 void deepspeed_sequence(const TrainingJob& job, Sheet& sheet) {
@@ -63,7 +64,8 @@ void deepspeed_sequence(const TrainingJob& job, Sheet& sheet) {
 }
 
 void deepspeed_fuse(const TrainingJob& job, Sheet& sheet) {
-  if (job.plan.fuse != plan::Fusion::Attention) sheet.leave_to_program("fuse", "the program's model says which kernels it uses", "leave it out");
+  if (job.plan.fuse != plan::Fusion::Attention)
+    sheet.leave_to_program("fuse", "the program's model says which kernels it uses", "leave it out");
 }
 
 void deepspeed_offload(const TrainingJob& job, Sheet& sheet) {
@@ -74,7 +76,20 @@ void deepspeed_offload(const TrainingJob& job, Sheet& sheet) {
   sheet.set("zero_optimization.offload_optimizer.device", quoted("cpu"));
 }
 
+bool is_one_bit_adam(const TrainingJob& job) { return job.plan.compression.rule == plan::CompressionRule::OneBitAdam; }
+
+/// Its optimizer does what ours does with gradients, and sums them whole until freeze_step.
+void deepspeed_exact_steps(const TrainingJob& job, Sheet& sheet) {
+  if (!is_one_bit_adam(job)) return no_exact_steps(job, sheet);
+  sheet.set("optimizer.params.freeze_step", std::to_string(job.plan.exact_steps));
+  sheet.set("optimizer.params.comm_backend_name", quoted("nccl"));
+}
+
 void deepspeed_compression(const TrainingJob& job, Sheet& sheet) {
+  if (is_one_bit_adam(job)) {
+    if (job.plan.zero > 0) sheet.refuse("compression", "its 1-bit Adam keeps whole moments", "use zero=0");
+    return;
+  }
   if (const auto type = job.plan.compression.type_on_the_way())
     sheet.set("communication_data_type", quoted(*type == DType::BF16 ? "bf16" : "fp16"));
   else
@@ -101,7 +116,9 @@ void deepspeed_optimizer(const TrainingJob& job, Sheet& sheet) {
                         "use " + joined(kDeepSpeedOptimizers, ", ", &DeepSpeedOptimizer::ours));
   const auto param = [&](const std::string& name, const std::string& value) { sheet.set("optimizer.params." + name, value); };
   const auto value = [&](std::string_view name) { return digits(job.optimizer_value(name)); };
-  sheet.set("optimizer.type", quoted(std::string(row->type)));
+  if (is_one_bit_adam(job) && row->ours != "adamw")
+    return sheet.refuse("optimizer", "its 1-bit Adam takes weight decay apart from gradients, as adamw does", "use --optimizer adamw");
+  sheet.set("optimizer.type", quoted(is_one_bit_adam(job) ? "OneBitAdam" : std::string(row->type)));
   param("lr", value("lr"));
   param("weight_decay", value("weight_decay"));
   if (!row->known_to_zero && job.plan.zero > 0) sheet.set("zero_allow_untested_optimizer", "true");
@@ -144,6 +161,9 @@ constexpr std::array kDeepSpeedRules{ExportRule{"model", nothing},  // the progr
                                      ExportRule{"fuse", deepspeed_fuse},
                                      ExportRule{"offload", deepspeed_offload},
                                      ExportRule{"compression", deepspeed_compression},
+                                     ExportRule{"exact_steps", deepspeed_exact_steps},
+                                     ExportRule{"local_steps", no_local_steps},
+                                     ExportRule{"outer", no_outer_step},
                                      ExportRule{"allreduce", own_allreduce},
                                      ExportRule{"algorithms", own_algorithms},
                                      ExportRule{"overlap", nothing},  // with zero
@@ -159,7 +179,8 @@ constexpr std::array kDeepSpeedRules{ExportRule{"model", nothing},  // the progr
 }  // namespace
 
 FrameworkRow deepspeed_row() {
-  return {"deepspeed", "DeepSpeed 0.19", "its JSON configuration; the program builds the model", kDeepSpeedRules, nested_json, {"deepspeed"}};
+  return {"deepspeed",     "DeepSpeed 0.19", "its JSON configuration; the program builds the model",
+          kDeepSpeedRules, nested_json,      {"deepspeed"}};
 }
 
 }  // namespace rehearsal::exchange

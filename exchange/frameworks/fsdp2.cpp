@@ -42,7 +42,8 @@ void fsdp2_cp(const TrainingJob& job, Sheet& sheet) {
 }
 
 void fsdp2_pp(const TrainingJob& job, Sheet& sheet) {
-  if (job.plan.pp > 1) sheet.leave_to_program("pp", "stages are torch.distributed.pipelining's, which programs call themselves", "use pp=1");
+  if (job.plan.pp > 1)
+    sheet.leave_to_program("pp", "stages are torch.distributed.pipelining's, which programs call themselves", "use pp=1");
 }
 
 void fsdp2_ep(const TrainingJob& job, Sheet& sheet) {
@@ -67,7 +68,8 @@ void fsdp2_sequence(const TrainingJob& job, Sheet& sheet) {
 }
 
 void fsdp2_fuse(const TrainingJob& job, Sheet& sheet) {
-  if (job.plan.fuse != plan::Fusion::Attention) sheet.leave_to_program("fuse", "the program's model says which kernels it uses", "leave it out");
+  if (job.plan.fuse != plan::Fusion::Attention)
+    sheet.leave_to_program("fuse", "the program's model says which kernels it uses", "leave it out");
 }
 
 void fsdp2_offload(const TrainingJob& job, Sheet& sheet) {
@@ -120,6 +122,9 @@ constexpr std::array kFsdp2Rules{ExportRule{"model", nothing},  // the program b
                                  ExportRule{"fuse", fsdp2_fuse},
                                  ExportRule{"offload", fsdp2_offload},
                                  ExportRule{"compression", no_compression},
+                                 ExportRule{"exact_steps", no_exact_steps},
+                                 ExportRule{"local_steps", no_local_steps},
+                                 ExportRule{"outer", no_outer_step},
                                  ExportRule{"allreduce", own_allreduce},
                                  ExportRule{"algorithms", own_algorithms},
                                  ExportRule{"overlap", fsdp2_overlap},

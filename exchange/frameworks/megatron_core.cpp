@@ -184,6 +184,9 @@ constexpr std::array kMegatronRules{ExportRule{"model", megatron_model},
                                     ExportRule{"fuse", megatron_fuse},
                                     ExportRule{"offload", megatron_offload},
                                     ExportRule{"compression", megatron_compression},
+                                    ExportRule{"exact_steps", no_exact_steps},
+                                    ExportRule{"local_steps", no_local_steps},
+                                    ExportRule{"outer", no_outer_step},
                                     ExportRule{"allreduce", own_allreduce},
                                     ExportRule{"algorithms", own_algorithms},
                                     ExportRule{"overlap", megatron_overlap},
@@ -203,7 +206,12 @@ std::string flag_lines(const Sheet& sheet) {
 }  // namespace
 
 FrameworkRow megatron_core_row() {
-  return {"megatron-core", "Megatron-LM on Megatron-Core 0.16 to 0.20", "flags of pretrain_gpt.py, one a line", kMegatronRules, flag_lines, {"megatron-core", "nemo"}};
+  return {"megatron-core",
+          "Megatron-LM on Megatron-Core 0.16 to 0.20",
+          "flags of pretrain_gpt.py, one a line",
+          kMegatronRules,
+          flag_lines,
+          {"megatron-core", "nemo"}};
 }
 
 }  // namespace rehearsal::exchange

@@ -49,6 +49,18 @@ void no_compression(const TrainingJob& job, Sheet& sheet) {
     sheet.refuse("compression", "it has no " + to_text(job.plan.compression), "use compression=none");
 }
 
+void no_exact_steps(const TrainingJob& job, Sheet& sheet) {
+  if (job.plan.exact_steps > 0) sheet.refuse("exact_steps", "it sums gradients alike in all steps", "leave it out");
+}
+
+void no_local_steps(const TrainingJob& job, Sheet& sheet) {
+  if (job.plan.local_steps > 0) sheet.refuse("local_steps", "its replicas sum gradients in every step", "use local_steps=0");
+}
+
+void no_outer_step(const TrainingJob& job, Sheet& sheet) {
+  if (job.plan.outer != plan::OuterStep{}) sheet.refuse("outer", "its replicas never part", "leave it out");
+}
+
 void own_allreduce(const TrainingJob& job, Sheet& sheet) {
   if (job.plan.allreduce != "auto") sheet.refuse("allreduce", "NCCL chooses the algorithm", "use allreduce=auto");
 }

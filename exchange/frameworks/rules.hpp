@@ -19,6 +19,9 @@ namespace rehearsal::exchange {
 void no_spatial(const TrainingJob&, Sheet&);
 void equal_shares(const TrainingJob&, Sheet&);
 void no_compression(const TrainingJob&, Sheet&);
+void no_exact_steps(const TrainingJob&, Sheet&);
+void no_local_steps(const TrainingJob&, Sheet&);
+void no_outer_step(const TrainingJob&, Sheet&);
 void own_allreduce(const TrainingJob&, Sheet&);
 void own_algorithms(const TrainingJob&, Sheet&);
 void no_batch_statistics(const TrainingJob&, Sheet&);

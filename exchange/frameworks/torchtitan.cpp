@@ -163,6 +163,9 @@ constexpr std::array kTitanRules{ExportRule{"model", titan_model},
                                  ExportRule{"fuse", titan_fuse},
                                  ExportRule{"offload", titan_offload},
                                  ExportRule{"compression", no_compression},
+                                 ExportRule{"exact_steps", no_exact_steps},
+                                 ExportRule{"local_steps", no_local_steps},
+                                 ExportRule{"outer", no_outer_step},
                                  ExportRule{"allreduce", own_allreduce},
                                  ExportRule{"algorithms", own_algorithms},
                                  ExportRule{"overlap", titan_overlap},
@@ -189,8 +192,8 @@ std::string python_module(const Sheet& sheet) {
 }  // namespace
 
 FrameworkRow torchtitan_row() {
-  return {"torchtitan", "torchtitan 0.3.0", "a Python module with a configuration function, for --module and --config", kTitanRules,
-          python_module, {"torchtitan"}};
+  return {"torchtitan", "torchtitan 0.3.0", "a Python module with a configuration function, for --module and --config",
+          kTitanRules,  python_module,      {"torchtitan"}};
 }
 
 }  // namespace rehearsal::exchange

@@ -64,6 +64,16 @@ TEST_CASE("flags of Megatron-Core say model, degrees, sharding and optimizer") {
     CHECK_THAT(text, contains(flag));
 }
 
+TEST_CASE("1-bit Adam is an optimizer of DeepSpeed, and replicas that part are nobody's") {
+  const auto text = exported("deepspeed", job_of("dp=8,compression=1bit-adam,exact_steps=400"));
+  for (const char* part : {"\"type\": \"OneBitAdam\"", "\"freeze_step\": 400", "\"comm_backend_name\": \"nccl\""})
+    CHECK_THAT(text, contains(part));
+  CHECK_THROWS_WITH(exported("deepspeed", job_of("dp=8,zero=1,compression=1bit-adam,exact_steps=400")), contains("compression: "));
+  for (const auto* framework : {"megatron-core", "torchtitan", "deepspeed", "fsdp2"})
+    CHECK_THROWS_WITH(exported(framework, job_of("dp=8,local_steps=50,exact_steps=100,outer=nesterov")),
+                      contains("local_steps: ") && contains("exact_steps: ") && contains("outer: "));
+}
+
 TEST_CASE("what Megatron-Core cannot do is refused by key, all keys at once") {
   auto job = job_of("dp=2,pp=2,schedule=gpipe,recompute=4GiB,spatial=1x1x2,allreduce=ring,micro_batch=1");
   job.optimizer = graph::completed({"lamb", {}});
