@@ -16,9 +16,16 @@ bool is_saved(const plan::Buffer& b, const graph::Graph& g) {
 /// Bytes that a role saves, by the axes that do not split them: there only the ranks at 0 write.
 using Shared = std::map<std::vector<bool>, double>;
 
-Shared saved_of(const plan::Role& role, const graph::Graph& g) {
+/// Which each rank saves: what it has not sent of its gradients, and the optimizer's state of a replica that trains by itself.
+bool is_own(const plan::Buffer& b, const graph::Graph& g, const plan::Plan& plan) {
+  if (plan::is_unsent(b)) return true;
+  return plan.local_steps > 0 && is_saved(b, g) && g[b.tensor].role == graph::Role::Slot && is_float(b.dtype);
+}
+
+Shared saved_of(const plan::Role& role, const graph::Graph& g, const plan::Plan& plan) {
   Shared saved;
   for (const auto& b : role.buffers) {
+    if (is_own(b, g, plan)) saved[{}] += static_cast<double>(b.bytes);
     if (!is_saved(b, g)) continue;
     std::vector<bool> alike(b.layout.size());
     for (std::size_t a = 0; a < alike.size(); ++a) alike[a] = !b.layout[a].split();
@@ -37,7 +44,7 @@ bool writes(const plan::Coordinates& at, const std::vector<bool>& alike) {
 
 CheckpointSize checkpoint_size(const plan::Program& program, const graph::Graph& g, const platforms::Platform& platform) {
   std::vector<Shared> of_role;
-  for (const auto& role : program.roles) of_role.push_back(saved_of(role, g));
+  for (const auto& role : program.roles) of_role.push_back(saved_of(role, g, program.plan));
   CheckpointSize size;
   std::map<int, Bytes> of_node;
   for (int rank = 0; rank < program.ranks; ++rank) {

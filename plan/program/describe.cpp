@@ -64,6 +64,7 @@ std::string to_text(const Program& program, const Role& role, const graph::Graph
               buffers_text(role, i.outputs);
       if (i.when == When::LastMicroBatch) text += " (last micro-batch)";
       if (i.when == When::AllButLastMicroBatch) text += " (not the last micro-batch)";
+      if (i.during != During::Training) text += " (" + std::string(kDuringNames[static_cast<std::size_t>(i.during)]) + ")";
       if (i.again) text += " (again)";
       for (const auto& d : i.after) text += " after " + std::string(name(role.bodies[d.body].kind)) + "." + std::to_string(d.instruction);
       text += '\n';

@@ -7,6 +7,7 @@
 // instructions, run once per micro-batch (forward, backward) or once per step (prologue, update), in the order of its slots.
 // Loops over micro-batches thus stay loops.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -66,6 +67,7 @@ enum class During : std::uint8_t {
   Meetings,  ///< every Plan::local_steps of those
   Partings,  ///< the first of those, and the first that a training goes on with
 };
+inline constexpr std::array<std::string_view, 5> kDuringNames{"training", "exact steps", "later steps", "meetings", "partings"};
 struct StepKind {
   bool later = true, meets = false, parts = false;
 };

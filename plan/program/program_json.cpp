@@ -20,7 +20,6 @@ using Ordered = nlohmann::ordered_json;
 
 constexpr int kProgramJsonSchema = 1;
 constexpr std::array<std::string_view, 3> kWhen{"always", "first micro-batch", "last micro-batch"};
-constexpr std::array<std::string_view, 5> kDuring{"training", "exact steps", "later steps", "meetings", "partings"};
 constexpr std::array<std::string_view, 5> kLifetimes{"persistent", "step", "saved", "transient", "sent"};
 constexpr std::array<std::string_view, 3> kVersions{"delayed", "newest", "next"};
 constexpr std::array<std::string_view, 3> kPhases{"forward", "backward", "update"};
@@ -66,7 +65,7 @@ Ordered instruction_json(const Role& role, const Instruction& i, const graph::Gr
   if (i.tensor != graph::TensorId::None) j["tensor"] = g[i.tensor].name;
   if (i.again) j["again"] = true;
   if (i.when != When::Always) j["when"] = text_of(kWhen, i.when);
-  if (i.during != During::Training) j["during"] = text_of(kDuring, i.during);
+  if (i.during != During::Training) j["during"] = text_of(kDuringNames, i.during);
   j["inputs"] = buffers_json(i.inputs);
   j["outputs"] = buffers_json(i.outputs);
   if (i.workspace != kNoBuffer) j["workspace"] = i.workspace;
@@ -358,7 +357,7 @@ class RoleReader {
     i.stream = e.one_of<Stream>("stream", names_of<Stream, static_cast<int>(Stream::Count)>());
     i.phase = e.one_of<graph::Phase>("phase", kPhases);
     if (e.has("when")) i.when = e.one_of<When>("when", kWhen);
-    if (e.has("during")) i.during = e.one_of<During>("during", kDuring);
+    if (e.has("during")) i.during = e.one_of<During>("during", kDuringNames);
     i.again = e.get_or<bool>("again", false);
     i.tensor = tensor_of(e, names_);
     i.inputs = buffers(e, "inputs");
