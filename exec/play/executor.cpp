@@ -68,7 +68,8 @@ class Executor::Impl {
 
   StepResult step(const StepRequest& request, DataSource& data) {
     now_.step = request.step;
-    parts_ = std::exchange(apart_, request.step >= program_.plan.exact_steps) != apart_;
+    parts_ = !apart_ && request.step >= program_.plan.exact_steps;
+    apart_ = apart_ || parts_;
     row_end_ = request.row.end;
     data_ = &data;
     const StagedSamples::ReadingAhead reading_ahead(staged_);
