@@ -345,7 +345,8 @@ void check_local_steps(const graph::TrainingGraph& training, const Plan& p, std:
   refuse(p.pp > 1 && schedule_of(p).placement == Placement::Both, "two ranks have halves of a gradient under schedule=" + p.schedule,
          "another schedule");
   refuse(p.pp > 1 && schedule_of(p).asynchronous, "steps run into each other under schedule=" + p.schedule, "schedule=1f1b");
-  refuse(has_uneven_shares(training.batch, p), "the mean of weights is of replicas that saw as many samples each", "shares=equal");
+  refuse(training.batch % p.dp != 0 || has_uneven_shares(training.batch, p),
+         "the mean of weights is of replicas that saw as many samples each", "shares=equal and a batch that dp divides");
   refuse(training.noise.whole != graph::TensorId::None, "--noise-scale compares gradients that replicas sum", "no --noise-scale");
 }
 

@@ -98,6 +98,7 @@ TEST_CASE("replicas that train by themselves refuse what would leave a gradient 
            {"dp=2,compression=topk,local_steps=2", "gradients do not travel"},
            {"dp=2,pp=2,micro_batch=1,schedule=dualpipe,local_steps=2", "two ranks have halves"},
            {"dp=2,shares=3:1,local_steps=2", "as many samples each"},
+           {"dp=3,local_steps=2", "a batch that dp divides"},
            {"dp=2,outer=nesterov", "local_steps=0 lets them never part"}}) {
     INFO(key);
     const Case c{"mlp", 8, key};
@@ -108,9 +109,9 @@ TEST_CASE("replicas that train by themselves refuse what would leave a gradient 
 TEST_CASE("steps of replicas that meet, by hand") {
   plan::Plan p;
   p.local_steps = 3, p.exact_steps = 2;
-  // Steps 0 and 1 sum gradients, 2 parts, and 4, 7, 10 meet.
+  // Steps 0 and 1 sum gradients, and 4, 7, 10 meet.
   CHECK_FALSE(plan::kind_of_step(p, 1).later);
-  CHECK(plan::kind_of_step(p, 2).parts);
+  CHECK(plan::kind_of_step(p, 2).later);
   for (const int step : {2, 3, 5, 6, 8, 9}) CHECK_FALSE(plan::kind_of_step(p, step).meets);
   for (const int step : {4, 7, 10}) CHECK(plan::kind_of_step(p, step).meets);
 }
