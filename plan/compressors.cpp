@@ -62,6 +62,10 @@ std::int64_t sparse_sum_bytes(int ranks, std::int64_t element_bytes, double shar
 constexpr double kUsualShare = 0.01, kLeastShare = 1e-4;
 constexpr std::string_view kShare = "the share of elements that is sent, from 0.0001 to 1";
 
+constexpr std::string_view kLateElements =
+    "small elements wait until they have added up to large ones, some for one over the share of steps; momentum piles up on updates that "
+    "come late, and wants a smaller rate or none";
+
 constexpr double kMostLevels = 127, kUsualLevels = 4;
 
 constexpr std::array kRows{
@@ -121,8 +125,7 @@ constexpr std::array kRows{
                   .remembers = true,
                   .compressing = 13.5,
                   .decoding = 0.3,
-                  .caveat = "small elements wait until they have added up to large ones, some for one over the share of steps; momentum "
-                            "piles up on updates that come late, and wants a smaller rate or none",
+                  .caveat = kLateElements,
                   .source = "Stich et al., \"Sparsified SGD with memory\", NeurIPS 2018"},
     CompressorRow{.rule = CompressionRule::RandomKMemory,
                   .setting = kShare,
@@ -175,8 +178,7 @@ constexpr std::array kRows{
                   .remembers = true,
                   .compressing = 24,
                   .decoding = 0.4,
-                  .caveat = "small elements wait until they have added up to large ones, some for one over the share of steps; momentum "
-                            "piles up on updates that come late, and wants a smaller rate or none",
+                  .caveat = kLateElements,
                   .source = "Renggli et al., \"SparCML: high-performance sparse communication for machine learning\", SC 2019"}};
 
 }  // namespace
