@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "exec/checkpoint/checkpoint.hpp"
-#include "plan/program/program.hpp"
+#include "exec/play/executor.hpp"
 
 namespace rehearsal::cli {
 
-/// What the checkpoint says that a run with this Program goes on with; nothing where `folder` is empty. Warns of what is not as it was:
-/// another batch, and gradients that ranks had not sent under another plan. Throws BadInput as exec::load_checkpoint() does, Refusal where
+/// What the checkpoint says that this training goes on with; nothing where `folder` is empty. Warns of what is not as it was:
+/// another batch, and what ranks keep for themselves under another plan. Throws BadInput as exec::load_checkpoint() does, Refusal where
 /// the plan takes Adam's second moment for settled earlier than the checkpoint's training did.
-[[nodiscard]] std::optional<exec::CheckpointHeader> header_to_resume(const std::string& folder, const plan::Program& program,
+[[nodiscard]] std::optional<exec::CheckpointHeader> header_to_resume(const std::string& folder, const exec::Training& training,
                                                                      std::vector<std::string>& warnings);
 
 }  // namespace rehearsal::cli

@@ -21,6 +21,9 @@ enum class CompressedSum : std::uint8_t {
   Shares,   ///< each rank gets its share of all gradients from all others, sums it, and compresses the sum, which all ranks gather
 };
 
+/// How names of what a compressor has not sent yet begin.
+inline constexpr std::string_view kNotSent = "not sent:";
+
 struct CompressorRow {
   CompressionRule rule;
   std::string_view setting = {};  ///< what the number behind the name may be; empty: there is none

@@ -16,10 +16,18 @@ bool is_saved(const plan::Buffer& b, const graph::Graph& g) {
 /// Bytes that a role saves, by the axes that do not split them: there only the ranks at 0 write.
 using Shared = std::map<std::vector<bool>, double>;
 
-/// Which each rank saves: what it has not sent of its gradients, and the optimizer's state of a replica that trains by itself.
+/// Which each rank saves: what it keeps beside tensors, and the optimizer's state of a replica that trains by itself.
 bool is_own(const plan::Buffer& b, const graph::Graph& g, const plan::Plan& plan) {
-  if (plan::is_unsent(b)) return true;
+  if (plan::is_kept_vector(b)) return !b.common;
   return plan.local_steps > 0 && is_saved(b, g) && g[b.tensor].role == graph::Role::Slot && is_float(b.dtype);
+}
+
+/// Which the ranks of the first replica save.
+double common_bytes(const plan::Role& role) {
+  double bytes = 0;
+  for (const auto& b : role.buffers)
+    if (plan::is_kept_vector(b) && b.common) bytes += static_cast<double>(b.bytes);
+  return bytes;
 }
 
 Shared saved_of(const plan::Role& role, const graph::Graph& g, const plan::Plan& plan) {
@@ -47,9 +55,10 @@ CheckpointSize checkpoint_size(const plan::Program& program, const graph::Graph&
   for (const auto& role : program.roles) of_role.push_back(saved_of(role, g, program.plan));
   CheckpointSize size;
   std::map<int, Bytes> of_node;
+  const auto dp = static_cast<std::size_t>(std::ranges::find(program.axes, "dp", &plan::MeshAxisInfo::name) - program.axes.begin());
   for (int rank = 0; rank < program.ranks; ++rank) {
     const auto at = plan::position(program, rank, 0);
-    Bytes own;
+    Bytes own(dp < program.axes.size() && plan::coordinate(program, rank, dp) > 0 ? 0 : common_bytes(program.role(rank)));
     for (const auto& [alike, bytes] : of_role[program.role_of[static_cast<std::size_t>(rank)]])
       if (writes(at, alike)) own += Bytes(bytes);
     size.all += own;

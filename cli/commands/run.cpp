@@ -400,7 +400,7 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
   lowering.check_messages = true;
   const auto program = lowered(training, plan_of(o, training, world.size(), warnings), {backend, lowering, world.size()});
   warnings.insert(warnings.end(), program.warnings.begin(), program.warnings.end());
-  const auto header = header_to_resume(o.resume, program, warnings);
+  const auto header = header_to_resume(o.resume, {program, training, world}, warnings);
   if (world.rank() == 0) warn_of_other_training(o, warnings);
   if (world.rank() == 0)
     for (const auto& w : warnings) terminal.warn(w);

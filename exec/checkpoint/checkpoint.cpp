@@ -15,6 +15,7 @@
 #include "exec/checkpoint/part.hpp"
 #include "exec/host/block_moves.hpp"
 #include "graph/master_weights.hpp"
+#include "plan/compressors.hpp"
 #include "platforms/strict_json.hpp"
 
 namespace rehearsal::exec {
@@ -52,7 +53,7 @@ class Whole {
       auto tensor_name = t.at("name").get<std::string>();
       const bool slot = t.value("role", "") == kSlot, averaged = slot && share_ > 0 && graph::is_averaged(tensor_name);
       const bool master = slot && graph::is_master(tensor_name);
-      if ((slot && !master && !averaged) || t.value("role", "") == kOlder || t.value("role", "") == kUnsent) continue;
+      if ((slot && !master && !averaged) || t.value("role", "") == kOlder || t.value("role", "") == kKept) continue;
       if (slot) tensor_name = graph::parameter_of_slot(tensor_name);
       add_block(t, bytes, (master ? masters_ : averaged ? averaged_ : values_)[tensor_name]);
     }
@@ -131,7 +132,7 @@ struct Entry {
   std::int64_t offset = 0, bytes = 0;
   std::string dtype;
   plan::Region region;
-  bool unsent = false;
+  bool kept = false;
 };
 using Entries = std::map<std::string, std::vector<Entry>>;
 
@@ -150,7 +151,7 @@ Entries entries_of(const Json& manifest, const fs::path& folder) {
                   t.at("bytes").get<std::int64_t>(),
                   t.at("dtype").get<std::string>(),
                   region_from(t.at("region")),
-                  t.value("role", "") == kUnsent};
+                  t.value("role", "") == kKept};
       // A weight that several pipeline stages use is held by each of them.
       const auto same = [&](const Entry& other) { return other.region == entry.region; };
       if (std::none_of(blocks.begin(), blocks.end(), same)) blocks.push_back(std::move(entry));
@@ -189,24 +190,24 @@ void read_tensor(const std::vector<Entry>& entries, const graph::Tensor& tensor,
                                                                     tensor.name + " that this rank needs");
 }
 
-/// The entry of what a rank has not sent; nullptr where the checkpoint has none of as many bytes.
-const Entry* entry_of(const Entries& entries, const UnsentVector& vector, const plan::Buffer& buffer) {
+/// The entry of what a rank keeps; nullptr where the checkpoint has none of as many bytes.
+const Entry* entry_of(const Entries& entries, const KeptVector& vector, const plan::Buffer& buffer) {
   const auto at = entries.find(vector.name);
   if (at == entries.end()) return nullptr;
   const auto& entry = at->second.front();
-  return entry.unsent && entry.bytes == buffer.bytes && entry.dtype == name(buffer.dtype) ? &entry : nullptr;
+  return entry.kept && entry.bytes == buffer.bytes && entry.dtype == name(buffer.dtype) ? &entry : nullptr;
 }
 
 /// What is not in the checkpoint begins at 0, as it was allocated.
-void read_unsent(const Entries& entries, const UnsentGradients& unsent) {
-  for (const auto& vector : unsent.all()) {
-    const auto& buffer = unsent.buffer(vector);
+void read_kept(const Entries& entries, const KeptVectors& all) {
+  for (const auto& vector : all.all()) {
+    const auto& buffer = all.buffer(vector);
     const auto* entry = entry_of(entries, vector, buffer);
     if (entry == nullptr) continue;
     graph::Tensor kept;
     kept.name = vector.name;
     kept.type = {buffer.dtype, buffer.shapes.front()};
-    unsent.write(vector, read_block(*entry, kept));
+    all.write(vector, read_block(*entry, kept));
   }
 }
 
@@ -264,7 +265,7 @@ std::string what_differs(const Entries& entries, const graph::Graph& graph) {
   for (const auto& tensor : graph.tensors())
     if (is_saved(tensor)) wanted.insert(tensor.name);
   for (const auto& [name, entry] : entries)
-    if (!wanted.contains(name) && !entry.front().unsent) held.insert(name);
+    if (!wanted.contains(name) && !entry.front().kept) held.insert(name);
   const auto lacks = std::ranges::find_if(wanted, [&](const auto& name) { return !entries.contains(name); });
   std::string text;
   if (!held.empty()) text += "; it holds " + *held.begin() + ", which this training has not";
@@ -302,24 +303,38 @@ CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, 
         executor.set_stored(t, block, age);
       }
     }
-    read_unsent(entries, executor.unsent());
+    read_kept(entries, executor.kept());
     return header;
   } catch (const nlohmann::json::exception& error) {
     throw BadInput((place / kManifest).string(), std::string("is damaged: ") + platforms::reason_of(error));
   }
 }
 
-HeldUnsent held_unsent(const std::string& folder, const plan::Program& program) {
+namespace {
+
+/// Names under which a Program's ranks look for what each keeps for itself, the optimizer's state of replicas included.
+bool holds_all(const Entries& entries, const plan::Program& program, const graph::Graph& graph) {
+  for (int rank = 0; rank < program.ranks; ++rank) {
+    const auto& buffers = program.role(rank).buffers;
+    for (const auto& vector : kept_vectors(program, rank))
+      if (entry_of(entries, vector, buffers[vector.buffer]) == nullptr) return false;
+    for (const auto& b : buffers)
+      if (is_stored(b) && is_saved(graph[b.tensor]))
+        if (const auto own = own_name(program, rank, graph[b.tensor]); !own.empty() && !entries.contains(own)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+HeldKept held_kept(const std::string& folder, const plan::Program& program, const graph::Graph& graph) {
   const auto place = newest_checkpoint(folder, "--resume");
   const auto manifest = read_manifest(place);
   try {
     const auto entries = entries_of(manifest, place);
-    const bool any = std::ranges::any_of(entries, [](const auto& entry) { return entry.second.front().unsent; });
-    for (int rank = 0; rank < program.ranks; ++rank)
-      for (const auto& vector : unsent_vectors(program, rank))
-        if (entry_of(entries, vector, program.role(rank).buffers[vector.buffer]) == nullptr)
-          return any ? HeldUnsent::OfOtherPlan : HeldUnsent::Nothing;
-    return HeldUnsent::All;
+    if (holds_all(entries, program, graph)) return HeldKept::All;
+    const auto compressed = [](const auto& entry) { return entry.second.front().kept && entry.first.starts_with(plan::kNotSent); };
+    return std::ranges::any_of(entries, compressed) ? HeldKept::OfOtherCompression : HeldKept::NotAll;
   } catch (const nlohmann::json::exception& error) {
     throw BadInput((place / kManifest).string(), std::string("is damaged: ") + platforms::reason_of(error));
   }

@@ -32,14 +32,14 @@ using StoredValues = std::map<std::string, StoredValue>;
 /// Throws BadInput as load_checkpoint() does; reads no part.
 [[nodiscard]] CheckpointHeader read_checkpoint_header(const std::string& folder);
 
-/// What of that which ranks of this Program have not sent of their gradients is there.
-enum class HeldUnsent : std::uint8_t {
-  Nothing,      ///< of any plan
-  OfOtherPlan,  ///< of other replicas, or gradients that travelled together otherwise
-  All
+/// What is there of that which ranks of a Program keep for themselves (exec/checkpoint/part.hpp).
+enum class HeldKept : std::uint8_t {
+  All,
+  OfOtherCompression,  ///< not all; what other replicas had not sent of their gradients, or of gradients that travelled together otherwise
+  NotAll,
 };
 /// Throws BadInput as load_checkpoint() does; reads no part.
-[[nodiscard]] HeldUnsent held_unsent(const std::string& folder, const plan::Program&);
+[[nodiscard]] HeldKept held_kept(const std::string& folder, const plan::Program&, const graph::Graph&);
 
 /// The hash of what is trained, had it another batch.
 using HashWithBatch = std::function<std::string(std::int64_t batch)>;

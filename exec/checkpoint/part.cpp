@@ -67,16 +67,17 @@ PartPlan::PartPlan(Executor& executor, const Training& training) : file_(part_na
   for (auto t : executor.stored_tensors()) {
     const auto& tensor = training.graph.graph[t];
     if (!is_saved(tensor)) continue;
-    if (const auto own = own_name(training.program, rank, tensor); !own.empty()) add(t, 0, own, kUnsent);
+    if (const auto own = own_name(training.program, rank, tensor); !own.empty()) add(t, 0, own, kKept);
     if (!writes(training.program, rank, executor.stored_layout(t))) continue;
     for (int age = 0; age < executor.versions(t); ++age)
       add(t, age, aged(tensor.name, age), tensor.role == graph::Role::Slot ? kSlot : age > 0 ? kOlder : "value");
   }
-  for (const auto& v : executor.unsent().all()) {
-    const auto& kept = executor.unsent().buffer(v);
+  for (const auto& v : executor.kept().all()) {
+    if (!v.written) continue;
+    const auto& kept = executor.kept().buffer(v);
     const auto& shape = kept.shapes.front();
     tensors.push_back({{"name", v.name},
-                       {"role", kUnsent},
+                       {"role", kKept},
                        {"dtype", std::string(name(kept.dtype))},
                        {"shape", shape},
                        {"region", to_json(plan::whole_region(shape))},
@@ -94,9 +95,10 @@ std::string PartPlan::copy(Executor& executor) const {
     executor.read_stored(block.tensor, block.age, to);
     to += executor.stored_bytes(block.tensor);
   }
-  for (const auto& v : executor.unsent().all()) {
-    executor.unsent().read(v, to);
-    to += executor.unsent().buffer(v).bytes;
+  for (const auto& v : executor.kept().all()) {
+    if (!v.written) continue;
+    executor.kept().read(v, to);
+    to += executor.kept().buffer(v).bytes;
   }
   return bytes;
 }

@@ -9,7 +9,7 @@
 namespace rehearsal::exec {
 
 /// Roles of tensors in a checkpoint.
-inline constexpr const char *kSlot = "slot", *kOlder = "older", *kUnsent = "unsent";
+inline constexpr const char *kSlot = "slot", *kOlder = "older", *kKept = "kept";
 
 /// Weights as they were so many updates ago, which asynchronous schedules go on with: their name in a checkpoint.
 [[nodiscard]] inline std::string aged(const std::string& tensor, int age) { return age == 0 ? tensor : tensor + "@" + std::to_string(age); }
@@ -19,7 +19,8 @@ inline constexpr const char *kSlot = "slot", *kOlder = "older", *kUnsent = "unse
 [[nodiscard]] bool is_saved(const graph::Tensor&);
 
 /// The tensors that this rank saves, and where in its part: the same in every step. Of the ranks that hold the same block the first one
-/// saves it; what a rank has not sent of its gradients is its own.
+/// saves it; what ranks keep beside tensors (exec/play/kept_vectors.hpp) is each one's own, and so is the optimizer's state of a replica
+/// that trains by itself.
 class PartPlan {
  public:
   PartPlan(Executor&, const Training&);

@@ -53,7 +53,7 @@ class Executor::Impl {
         device_(backend.device()),
         memory_(role_, device_),
         stored_(role_, memory_, device_),
-        unsent_(program_, world_.rank(), memory_, device_),
+        kept_(program_, world_.rank(), memory_, device_),
         operands_(program_, g_, world_.rank(), memory_),
         messages_(program_, world_, device_, device_.is_host() ? memory_.arrivals() : std::span<std::byte>()),
         moves_(program_, world_.rank()),
@@ -150,7 +150,7 @@ class Executor::Impl {
   [[nodiscard]] std::int64_t arena_bytes() const { return memory_.bytes() + messages_.allocated_bytes(); }
 
   [[nodiscard]] const StoredTensors& stored() const { return stored_; }
-  [[nodiscard]] const UnsentGradients& unsent() const { return unsent_; }
+  [[nodiscard]] const KeptVectors& kept() const { return kept_; }
   void read_stored(TensorId t, int age, std::byte* to) const { stored_.read(t, done_ - age, to); }
   void set_stored(TensorId t, std::span<const std::byte> block, int age) { stored_.write(t, done_ - age, block); }
 
@@ -431,7 +431,7 @@ class Executor::Impl {
   Device& device_;
   LocalMemory memory_;
   StoredTensors stored_;
-  UnsentGradients unsent_;
+  KeptVectors kept_;
   OperandViews operands_;
   Messages messages_;
   std::vector<std::vector<Prepared>> prepared_;
@@ -491,7 +491,7 @@ void Executor::continue_after(std::int64_t steps, std::int64_t samples) { impl_-
 plan::Region Executor::stored_region(TensorId tensor) const { return impl_->stored_region(tensor); }
 const plan::Layout& Executor::stored_layout(TensorId tensor) const { return impl_->stored().buffer(tensor)->layout; }
 std::optional<KeptResult> Executor::result(TensorId tensor) const { return impl_->result(tensor); }
-const UnsentGradients& Executor::unsent() const { return impl_->unsent(); }
+const KeptVectors& Executor::kept() const { return impl_->kept(); }
 std::vector<TensorId> Executor::stored_tensors() const { return impl_->stored().all(); }
 
 }  // namespace rehearsal::exec

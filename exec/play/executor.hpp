@@ -14,8 +14,8 @@
 #include "exec/data/data.hpp"
 #include "exec/host/non_finite.hpp"
 #include "exec/kernels/compute_backend.hpp"
+#include "exec/play/kept_vectors.hpp"
 #include "exec/play/stored_tensors.hpp"
-#include "exec/play/unsent.hpp"
 #include "predict/step_cost.hpp"
 
 namespace rehearsal::exec {
@@ -112,8 +112,8 @@ class Executor {
   [[nodiscard]] const plan::Layout& stored_layout(graph::TensorId tensor) const;
   /// A tensor that the last step computed, when the program keeps it to its end.
   [[nodiscard]] std::optional<KeptResult> result(graph::TensorId tensor) const;
-  /// What compressors of gradients have not sent yet.
-  [[nodiscard]] const UnsentGradients& unsent() const;
+  /// What this rank keeps beside the tensors.
+  [[nodiscard]] const KeptVectors& kept() const;
   /// Tensors that stored() has.
   [[nodiscard]] std::vector<graph::TensorId> stored_tensors() const;
 

@@ -53,7 +53,7 @@ BufferIndex RoleBuilder::compressed_vector(const std::vector<BufferIndex>& parts
 BufferIndex RoleBuilder::kept_of(BufferIndex gradient, std::int64_t elements) {
   const auto& part = role_.buffers[gradient];
   Buffer kept;
-  kept.name = "not sent:" + part.name;
+  kept.name = std::string(kNotSent) + part.name;
   kept.dtype = part.dtype;
   kept.category = MemoryCategory::OptimizerState;
   kept.lifetime = Lifetime::Persistent;

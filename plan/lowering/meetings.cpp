@@ -10,7 +10,6 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "graph/master_weights.hpp"
 #include "plan/lowering/role_builder.hpp"
 
 namespace rehearsal::plan {
@@ -82,10 +81,9 @@ void RoleBuilder::sum_within_replica(BufferIndex gradient, TensorId t, std::vect
 
 namespace {
 
-bool is_common(const Buffer& b, const graph::Graph& g) {
+bool is_statistic(const Buffer& b, const graph::Graph& g) {
   if (b.lifetime != Lifetime::Persistent || b.part_of != kNoBuffer || b.tensor == TensorId::None || !is_float(b.dtype)) return false;
-  const auto role = g[b.tensor].role;
-  return role == graph::Role::State || (role == graph::Role::Slot && graph::is_master(g[b.tensor].name));
+  return g[b.tensor].role == graph::Role::State;
 }
 
 }  // namespace
@@ -101,7 +99,7 @@ std::vector<RoleBuilder::Common> RoleBuilder::common_to_replicas() const {
     last = p.update;
   }
   for (BufferIndex b = 0; b < role_.buffers.size() && last != NodeId::None; ++b)
-    if (is_common(role_.buffers[b], g_)) all.push_back({b, last, false});
+    if (is_statistic(role_.buffers[b], g_)) all.push_back({b, last, false});
   for (const auto& one : all)
     if (const auto& buffer = role_.buffers[one.buffer]; buffer.dtype != DType::F32 && buffer.dtype != DType::F64)
       throw Refusal("plan: local_steps=" + std::to_string(c_.plan.local_steps) + ": " + buffer.name + " is " +
@@ -109,14 +107,16 @@ std::vector<RoleBuilder::Common> RoleBuilder::common_to_replicas() const {
   return all;
 }
 
-BufferIndex RoleBuilder::kept_beside(const Common& weights, const std::string& what) {
+/// Weights as they were when replicas last met are those of any checkpoint, which is written behind a meeting; their momentum is not.
+BufferIndex RoleBuilder::kept_beside(const Common& weights, const std::string& what, MemoryCategory category) {
   const auto& like = role_.buffers[weights.buffer];
   Buffer kept;
   kept.name = what + ":" + like.name;
   kept.dtype = like.dtype;
   kept.shapes = like.shapes;
   kept.bytes = like.bytes;
-  kept.category = MemoryCategory::OptimizerState;
+  kept.category = category;
+  kept.common = true;
   kept.lifetime = Lifetime::Persistent;
   return new_buffer(std::move(kept), nullptr);
 }
@@ -129,7 +129,7 @@ void RoleBuilder::meet() {
   std::vector<BufferIndex> before;
   for (const auto& one : common) {
     const bool steps_out = one.trained && c_.plan.outer.rule == OuterRule::Nesterov;
-    before.push_back(steps_out ? kept_beside(one, "met") : one.buffer);
+    before.push_back(steps_out ? kept_beside(one, "met", MemoryCategory::Parameters) : one.buffer);
     if (steps_out) during_ = During::Partings, copy_into(one.buffer, before.back(), prologue_);
     during_ = During::Meetings;
     // Its part of the mean, or of the mean way from where the replicas last met.
@@ -140,7 +140,7 @@ void RoleBuilder::meet() {
   for (std::size_t n = 0; n < common.size(); ++n) {
     const auto weights = common[n].buffer;
     if (before[n] == weights) continue;
-    const auto momentum = kept_beside(common[n], "outer momentum");
+    const auto momentum = kept_beside(common[n], "outer momentum", MemoryCategory::OptimizerState);
     emit_kernel_of(common[n].node, kOuterUpdate,
                    {{"lr", c_.plan.outer.rate}, {"momentum", c_.plan.outer.momentum}, {"nesterov", std::int64_t{1}}},
                    {{before[n], weights, kNoBuffer, momentum}, meeting_, When::Always}, {before[n], momentum});

@@ -232,7 +232,7 @@ class RoleBuilder : public RoleDraft {
   void scale_to_own(BufferIndex gradient, graph::NodeId, SumPlace);
   void sum_within_replica(BufferIndex gradient, graph::TensorId, std::vector<std::size_t> axes, SumPlace);
   [[nodiscard]] std::vector<Common> common_to_replicas() const;
-  [[nodiscard]] BufferIndex kept_beside(const Common& weights, const std::string& what);
+  [[nodiscard]] BufferIndex kept_beside(const Common& weights, const std::string& what, MemoryCategory);
   /// Of a row of the operator table, on behalf of a node.
   std::uint32_t emit_kernel_of(graph::NodeId, std::string_view op, graph::Attributes, CallPlace, const std::vector<BufferIndex>& outputs);
 

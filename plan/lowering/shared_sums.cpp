@@ -61,7 +61,7 @@ RoleBuilder::Compressed RoleBuilder::gather_sum(BufferIndex sent, std::vector<Bu
   sum.outputs = {vector};
   if (compressor(c_.plan.compression.rule)->remembers_sum) {
     const auto kept = kept_of(parts.front(), blocks.of_rank * kCompressedBlock);
-    role_.buffers[kept].name = "not sent:" + name;
+    role_.buffers[kept].name = std::string(kNotSent) + name;
     sum.inputs.push_back(kept);
     sum.outputs.push_back(kept);
   }

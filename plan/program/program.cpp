@@ -138,7 +138,7 @@ BufferIndex base_of(const Role& role, BufferIndex b) {
   return b;
 }
 
-bool is_unsent(const Buffer& b) {
+bool is_kept_vector(const Buffer& b) {
   return b.lifetime == Lifetime::Persistent && b.category == MemoryCategory::OptimizerState && b.tensor == graph::TensorId::None &&
          b.part_of == kNoBuffer;
 }
@@ -230,7 +230,7 @@ bool runs_during(During during, const StepKind& kind) {
 
 StepKind kind_of_step(const Plan& plan, std::int64_t step) {
   const auto apart = step - plan.exact_steps;
-  return {apart >= 0, plan.local_steps > 0 && apart >= 0 && (apart + 1) % plan.local_steps == 0, plan.local_steps > 0 && apart == 0};
+  return {apart >= 0, plan.local_steps > 0 && apart >= 0 && (apart + 1) % plan.local_steps == 0, false};
 }
 
 bool runs(const Program& program, const Role& role, const Instruction& instruction, int micro_batch, const StepKind& kind) {

@@ -42,8 +42,7 @@ enum class InstructionKind : std::uint8_t {
   Stash,       ///< outputs[0], where and how inputs[0] waits until it is wanted again: see Buffer::on_host and stash_encoding()
   Restore,     ///< outputs[0] as it was, or nearly so, from its stash inputs[0]
   Compress,    ///< outputs[0], what ranks exchange first (this rank's block of it where they gather), from its gradients, inputs, by the
-               ///< plan's compressor; what one that remembers has kept of each, the other outputs and as many inputs behind the gradients;
-               ///< of moments, the first moment of each, the last inputs
+               ///< plan's compressor; what one that remembers has kept of each, the other outputs and as many inputs behind the gradients
   Decompress,  ///< outputs, sums of gradients over the ranks, from what all of them sent, inputs[0]; from two factors, inputs[0] and
                ///< inputs[1], and the gradients themselves, the other inputs: what is kept of each is an output, too
   Recompress,  ///< outputs[0], the second factors of gradients, from the sum of the first ones, inputs[0], and the gradients, the others;
@@ -132,6 +131,7 @@ struct Buffer {
   Turn turn;                  ///< of what goes round, or is made of it: one block of the dimension that `layout` leaves whole
   bool sent = false;          ///< read by an asynchronous Send: kept until its micro-batch has ended
   bool on_host = false;       ///< in the host's memory, an arena of its own, instead of the device's
+  bool common = false;        ///< of a kept vector: the same on all replicas
   std::int32_t versions = 1;  ///< so many follow each other in memory: of weights version v, Sent micro-batch v, in place v mod versions
   WeightVersion version = WeightVersion::Delayed;  ///< that this view of such weights means
 };
@@ -193,8 +193,9 @@ struct Instruction {
 
 struct Role;
 struct Slot;
-/// What a compressor of gradients has not sent yet, and adds to the next gradient.
-[[nodiscard]] bool is_unsent(const Buffer&);
+/// Kept from step to step beside the tensors of the model, and found nowhere else: what a compressor of gradients has not sent yet, the
+/// momentum of replicas that meet.
+[[nodiscard]] bool is_kept_vector(const Buffer&);
 /// Its first slot that updates something; nullptr: none does.
 [[nodiscard]] const Slot* first_update(const Role&);
 /// The buffer that a view is a view of.
@@ -326,7 +327,7 @@ struct Identity {
 [[nodiscard]] std::span<const BufferIndex> gradients_of(const Instruction&);
 /// True when the instruction runs for this micro-batch (see When) of a step of that kind (see During).
 [[nodiscard]] bool runs(const Program&, const Role&, const Instruction&, int micro_batch, const StepKind& = {});
-/// Of a step, from 0.
+/// Of a step, from 0. Whether it parts is for those to say who know where a training goes on.
 [[nodiscard]] StepKind kind_of_step(const Plan&, std::int64_t step);
 /// Elements of a collective's vector as its algorithm counts them: half of it where the other half is what arrives.
 [[nodiscard]] std::int64_t elements_of_collective(const Role&, const Instruction&, std::size_t variant);

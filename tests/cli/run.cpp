@@ -116,10 +116,28 @@ TEST_CASE("what ranks have not sent of their gradients goes on with the training
     CHECK(rest[1] == whole[5]);
     const auto other = run("--steps 1 --resume " + (folder / "c"), 4);
     CHECK(other.status == 0);
-    CHECK((other.err.find("what ranks had not sent of their gradients is not in it") != std::string::npos) ==
-          (how.find("local") == std::string::npos));
+    CHECK_THAT(other.err, contains(how.find("local") == std::string::npos ? "what ranks had not sent of their gradients is not in it"
+                                                                          : "what each replica keeps for itself is not in it"));
     CHECK(std::abs(result_of(other).at("losses")[0].get<double>() - whole[4].get<double>()) < 1e-4);
   }
+}
+
+TEST_CASE("replicas of several ranks go on with what each of these keeps") {
+  const TemporaryFolder folder;
+  const auto run = [&](const std::string& more) {
+    return rehearse(
+        "run 'zoo:vit?image=16&patch=8&layers=1&hidden=32&heads=2&classes=5' --batch 8 --format json --optimizer adam --plan "
+        "dp=2,tp=2,local_steps=2,outer=nesterov " +
+            more,
+        4);
+  };
+  const auto whole = result_of(run("--steps 6")).at("losses");
+  (void)result_of(run("--steps 4 --checkpoint " + (folder / "c")));
+  const auto rest = run("--steps 2 --resume " + (folder / "c"));
+  CHECK_THAT(rest.err, !contains("is not in it"));
+  const auto losses = result_of(rest).at("losses");
+  CHECK(losses[0] == whole[4]);
+  CHECK(losses[1] == whole[5]);
 }
 
 TEST_CASE("a second moment that has settled later than a plan says is refused") {
@@ -128,6 +146,10 @@ TEST_CASE("a second moment that has settled later than a plan says is refused") 
   REQUIRE(rehearse(run + " --steps 4 --checkpoint " + (folder / "c"), 2).status == 0);
   check_failure(rehearse(run + ",compression=1bit-adam,exact_steps=2 --resume " + (folder / "c"), 2), 3,
                 {"second moment", "of 4", "use exact_steps=4"});
+  // What replicas keep of their own is nothing that a compressor left.
+  REQUIRE(rehearse(run + ",local_steps=2 --steps 4 --checkpoint " + (folder / "apart"), 2).status == 0);
+  check_failure(rehearse(run + ",compression=1bit-adam,exact_steps=2 --resume " + (folder / "apart"), 2), 3,
+                {"second moment", "use exact_steps=4"});
   CHECK(rehearse(run + ",compression=1bit-adam,exact_steps=4 --resume " + (folder / "c"), 2).status == 0);
 }
 
