@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <set>
 
 #include "exec/comm/mpi_error.hpp"
 #include "exec/comm/transfers.hpp"
@@ -68,6 +69,13 @@ class MpiCollective {
   std::vector<float> vector_, received_;
 };
 
+std::vector<int> senders_in(const std::vector<plan::CollectiveStep>& steps, int rank) {
+  std::set<int> senders;
+  for (const auto& step : steps)
+    if (step.receive_from >= 0 && step.receive_from != rank) senders.insert(step.receive_from);
+  return {senders.begin(), senders.end()};
+}
+
 }  // namespace
 
 CollectiveTimes measure_collective(Communicator& world, const plan::CollectiveRow& row, std::size_t bytes, int repetitions) {
@@ -80,11 +88,13 @@ CollectiveTimes measure_collective(Communicator& world, const plan::CollectiveRo
   const auto memory = row.memory == nullptr ? count : row.memory(world.rank(), world.size(), count);
   std::vector<float> data(static_cast<std::size_t>(memory), 0.0F);
   Transfers transfers(world);
+  if (row.one_sided) transfers.take_puts_of(senders_in(steps, world.rank()));
   MpiCollective theirs(world, row.kind, count);
   CollectiveTimes times;
   for (int i = 0; i < kMeasureWarmUp + repetitions; ++i) {
     const double ours = slowest(world, [&] {
-      transfers.wait(transfers.start_collective({&steps, group, data.data(), DType::F32, memory}, "a measured vector"));
+      transfers.wait(transfers.start_collective({&steps, group, data.data(), DType::F32, memory, graph::LabelKind::Sum, row.one_sided},
+                                                "a measured vector"));
     });
     const double mpi = slowest(world, [&] { theirs.run(); });
     transfers.forget();

@@ -47,6 +47,13 @@ const CombineRow* combine_row(DType dtype) {
   return row == std::end(kCombine) ? nullptr : row;
 }
 
+void add_arrived(const CollectiveCall& call, void* own, const void* other, std::int64_t count) {
+  if (const auto* row = combine_row(call.dtype))
+    row->combine(call.reduction, own, other, count);
+  else
+    add_narrow(own, other, call.dtype, count);
+}
+
 }  // namespace
 
 RunningCollective::RunningCollective(const CollectiveCall& call)
@@ -57,6 +64,7 @@ RunningCollective::RunningCollective(const CollectiveCall& call)
 }
 
 void RunningCollective::begin(CollectiveWorkspace& workspace) {
+  ensure(!call_.one_sided || workspace.one_sided != nullptr, "a one-sided collective has memory to put parts into");
   me_ = static_cast<int>(std::ranges::find(group_, workspace.world->rank()) - group_.begin());
   const auto beside = plan::beside_vector(*call_.steps, call_.count, {element_bytes_, workspace.segment_bytes});
   const auto needed = static_cast<std::size_t>(beside.scratch + beside.arrivals);
@@ -109,8 +117,7 @@ void RunningCollective::post(CollectiveWorkspace& workspace) {
   }
   place_pieces();
   post_receives(workspace);
-  for (auto& piece : sends_)
-    piece.request = workspace.world->send(rank_of(piece), address(workspace, piece.first), bytes_of(piece), Channel::Collective, kTag);
+  for (auto& piece : sends_) piece.request = sent(workspace, piece);
 }
 
 void RunningCollective::place_pieces() {
@@ -128,10 +135,35 @@ void RunningCollective::place_pieces() {
 
 void RunningCollective::post_receives(CollectiveWorkspace& workspace) {
   for (; posted_ < receives_.size() && (!receives_[posted_].reduce || posted_ < taken_ + places_); ++posted_) {
-    auto& piece = receives_[posted_];
-    auto* to = piece.reduce ? workspace.received + piece.staged : address(workspace, piece.first);
-    piece.request = workspace.world->receive(rank_of(piece), to, bytes_of(piece), Channel::Collective, kTag);
+    receives_[posted_].request = received(workspace, receives_[posted_]);
   }
+}
+
+Request RunningCollective::sent(CollectiveWorkspace& workspace, const Piece& piece) const {
+  const auto* from = address(workspace, piece.first);
+  return call_.one_sided ? workspace.one_sided->put(rank_of(piece), from, bytes_of(piece))
+                         : workspace.world->send(rank_of(piece), from, bytes_of(piece), Channel::Collective, kTag);
+}
+
+Request RunningCollective::received(CollectiveWorkspace& workspace, Piece& piece) const {
+  auto* own = address(workspace, piece.first);
+  auto* to = piece.reduce ? workspace.received + piece.staged : own;
+  if (!call_.one_sided) return workspace.world->receive(rank_of(piece), to, bytes_of(piece), Channel::Collective, kTag);
+  const bool by_turns = !overlap_.any && under_way().size() == 1;
+  if (!piece.reduce || !by_turns)
+    return workspace.one_sided->receive(rank_of(piece), bytes_of(piece), [to](const std::byte* arrived, std::size_t first, std::size_t n) {
+      std::memcpy(to + first, arrived, n);
+    });
+  piece.reduce = false;  // added from where it has arrived
+  return workspace.one_sided->receive(
+      rank_of(piece), bytes_of(piece),
+      [own, call = call_, size = element_bytes_](const std::byte* arrived, std::size_t first, std::size_t n) {
+        add_arrived(call, own + first, arrived, static_cast<std::int64_t>(n / size));
+      });
+}
+
+bool RunningCollective::ended(CollectiveWorkspace& workspace, Piece& piece) const {
+  return call_.one_sided ? workspace.one_sided->done(piece.request) : workspace.world->done(piece.request);
 }
 
 bool RunningCollective::may_be_taken(std::size_t piece) const {
@@ -143,17 +175,14 @@ void RunningCollective::take(CollectiveWorkspace& workspace, const Piece& piece)
   if (!piece.reduce) return;
   auto* own = address(workspace, piece.first);
   const auto* other = workspace.received + piece.staged;
-  if (const auto* row = combine_row(call_.dtype))
-    row->combine(call_.reduction, own, other, piece.count);
-  else
-    add_narrow(own, other, call_.dtype, piece.count);
+  add_arrived(call_, own, other, piece.count);
 }
 
 bool RunningCollective::advance(CollectiveWorkspace& workspace) {
   bool moved = false;
   while (!done()) {
-    while (sent_ < sends_.size() && workspace.world->done(sends_[sent_].request)) ++sent_, moved = true;
-    while (taken_ < posted_ && workspace.world->done(receives_[taken_].request) && may_be_taken(taken_)) {
+    while (sent_ < sends_.size() && ended(workspace, sends_[sent_])) ++sent_, moved = true;
+    while (taken_ < posted_ && ended(workspace, receives_[taken_]) && may_be_taken(taken_)) {
       take(workspace, receives_[taken_++]);
       post_receives(workspace);
       moved = true;

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "exec/comm/one_sided.hpp"
 #include "exec/comm/transfers.hpp"
 
 namespace rehearsal::exec {
@@ -10,6 +11,7 @@ namespace rehearsal::exec {
 /// Shared by the collectives of a Transfers, which run one after the other.
 struct CollectiveWorkspace {
   Communicator* world = nullptr;
+  OneSided* one_sided = nullptr;  ///< for calls that ask for it
   std::size_t segment_bytes = 0;
   std::span<std::byte> planned;      ///< memory for what follows
   std::vector<std::byte> allocated;  ///< the same where that is too little
@@ -49,6 +51,9 @@ class RunningCollective {
   /// other.
   void place_pieces();
   void post_receives(CollectiveWorkspace&);
+  [[nodiscard]] Request sent(CollectiveWorkspace&, const Piece&) const;
+  [[nodiscard]] Request received(CollectiveWorkspace&, Piece&) const;
+  [[nodiscard]] bool ended(CollectiveWorkspace&, Piece&) const;
   [[nodiscard]] bool may_be_taken(std::size_t piece) const;
   void take(CollectiveWorkspace&, const Piece&);
 

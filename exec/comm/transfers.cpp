@@ -82,6 +82,11 @@ class Transfers::Impl {
     return at(ticket).times;
   }
 
+  void take_puts_of(std::span<const int> senders) {
+    one_sided_ = std::make_unique<OneSided>(world_, senders, OneSided::Places());
+    workspace_.one_sided = one_sided_.get();
+  }
+
   [[nodiscard]] std::int64_t allocated_bytes() const { return static_cast<std::int64_t>(workspace_.allocated.size()); }
   void forget() {
     ensure(!busy(), "transfers are forgotten when all are done");
@@ -141,6 +146,7 @@ class Transfers::Impl {
   }
 
   Communicator& world_;
+  std::unique_ptr<OneSided> one_sided_;
   CollectiveWorkspace workspace_;
   std::deque<Record> records_;
   std::vector<std::uint32_t> messages_;  ///< under way, by index of their record
@@ -154,6 +160,8 @@ Transfers::Transfers(Communicator& world, std::size_t segment_bytes, std::span<s
 Transfers::~Transfers() {
   if (impl_->busy()) static_cast<void>(impl_.release());  // MPI may still write into it
 }
+
+void Transfers::take_puts_of(std::span<const int> senders) { impl_->take_puts_of(senders); }
 
 Ticket Transfers::start_send(int peer, const void* data, std::size_t bytes, int tag, std::string_view what) {
   const auto ticket = impl_->start_message(peer, const_cast<void*>(data), bytes, tag, false);

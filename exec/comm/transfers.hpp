@@ -32,6 +32,7 @@ struct CollectiveCall {
   /// Elements of `data`; what the steps name behind them is scratch, which is found for them.
   std::int64_t count = std::numeric_limits<std::int64_t>::max();
   graph::LabelKind reduction = graph::LabelKind::Sum;  ///< Max and Min take integers too, LogSumExp takes f64
+  bool one_sided = false;                              ///< as its row says; the Transfers have been given memory for it
 };
 
 class Transfers {
@@ -39,6 +40,8 @@ class Transfers {
   /// Messages longer than `segment_bytes` travel in pieces, and a piece is added while the next one arrives.
   /// `beside`: memory for what collectives need beside their vectors (plan/collectives/arrivals.hpp); what does not fit is allocated.
   explicit Transfers(Communicator&, std::size_t segment_bytes = plan::kSegmentBytes, std::span<std::byte> beside = {});
+  /// Of all ranks together, before the first one-sided collective: memory for what these ranks put.
+  void take_puts_of(std::span<const int> senders);
   /// While anything is under way, its memory is not given back: only right for a rank that is about to end.
   ~Transfers();
   Transfers(const Transfers&) = delete;

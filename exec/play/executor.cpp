@@ -395,7 +395,8 @@ class Executor::Impl {
     const auto count = graph::element_count(type.shape);
     const auto& steps = p.steps[std::min(variant(), p.steps.size() - 1)];
     auto* to = data(i.outputs[0]);
-    if (p.device_group < 0) return messages_.start_collective(CollectiveCall{&steps, p.group, to, type.dtype, count, info.reduction}, name);
+    if (p.device_group < 0)
+      return messages_.start_collective(CollectiveCall{&steps, p.group, to, type.dtype, count, info.reduction, p.one_sided}, name);
     const auto& parts = p.parts[std::min(variant(), p.parts.size() - 1)];
     return messages_.start_collective(DeviceCollective{p.device_group, info.kind, info.reduction, to, type.dtype, count, parts, steps},
                                       name);

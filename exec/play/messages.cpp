@@ -2,15 +2,41 @@
 
 #include <sched.h>
 
+#include <algorithm>
+#include <set>
 #include <utility>
 
+#include "plan/collectives/exchange.hpp"
+
 namespace rehearsal::exec {
+namespace {
+
+bool puts_parts(const plan::Role& role) { return std::ranges::any_of(role.collectives, plan::is_one_sided); }
+
+/// The ranks that put parts into the memory of this one.
+std::vector<int> senders_of_puts(const plan::Program& program, int rank) {
+  std::set<int> senders;
+  for (const auto& info : program.role(rank).collectives) {
+    if (!plan::is_one_sided(info)) continue;
+    const auto group = plan::group(program, rank, info.axis);
+    const int ranks = static_cast<int>(group.size());
+    const auto& row = plan::collective(info.kind, info.algorithm);
+    for (const auto& step : row.steps(plan::coordinate(program, rank, info.axis), ranks, ranks, 1))  // an element for everyone
+      if (step.receive_from >= 0) senders.insert(group[static_cast<std::size_t>(step.receive_from)]);
+  }
+  senders.erase(rank);
+  return {senders.begin(), senders.end()};
+}
+
+}  // namespace
 
 Messages::Messages(const plan::Program& program, Communicator& world, Device& device, std::span<std::byte> beside)
     : world_(world),
       device_(device),
       transfers_(world, plan::kSegmentBytes, beside),
-      groups_(program, world, device, [this] { transfers_.progress(); }) {}
+      groups_(program, world, device, [this] { transfers_.progress(); }) {
+  if (std::ranges::any_of(program.roles, puts_parts)) transfers_.take_puts_of(senders_of_puts(program, world.rank()));
+}
 
 Messages::Staged Messages::stage(std::size_t bytes) {
   const auto size = static_cast<std::int64_t>(bytes);

@@ -12,6 +12,7 @@ PreparedCollective prepared_collective(const CollectivePlace& at, const plan::In
   PreparedCollective p;
   p.group = plan::group(at.program, at.world.rank(), info.axis);
   p.device_group = at.messages.devices().of(info, at.operands.type(i.outputs.front(), 0).dtype);
+  p.one_sided = plan::is_one_sided(info);
   for (std::size_t v = 0; v < variants; ++v) {
     const auto micro_batch = static_cast<int>(std::find(role.variant_of.begin(), role.variant_of.end(), v) - role.variant_of.begin());
     const auto count = plan::elements_of_collective(role, i, v);

@@ -16,6 +16,7 @@ struct PreparedCollective {
   std::vector<std::vector<std::int64_t>> parts;          ///< of those that the device carries out, by variant
   std::vector<int> group;
   int device_group = -1;
+  bool one_sided = false;
 };
 
 struct CollectivePlace {

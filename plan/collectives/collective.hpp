@@ -73,12 +73,15 @@ struct CollectiveRow {
   std::int64_t (*memory)(int rank, int ranks, std::int64_t count) = nullptr;
   /// False: the closed form is never less than the time of the steps, but pipelines may run ahead of it.
   bool exact = true;
+  /// Ranks put parts into each other's memory and notify each other (exec/comm/one_sided.hpp). Taken where a plan names it: the closed
+  /// form is that of messages, so it says nothing of which are quicker.
+  bool one_sided = false;
 };
 
 [[nodiscard]] std::span<const CollectiveRow> collective_table();
 /// Throws BadInput naming the algorithm and listing those of this kind.
 [[nodiscard]] const CollectiveRow& collective(CollectiveKind, std::string_view name);
-/// The row of least closed form.
+/// The row of least closed form, of those that send messages.
 [[nodiscard]] const CollectiveRow& best_collective(CollectiveKind, int ranks, Bytes size, const CollectiveLinks&);
 
 }  // namespace rehearsal::plan

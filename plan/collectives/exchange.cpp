@@ -121,6 +121,8 @@ std::vector<CollectiveStep> steps_of(const Program& program, const CollectiveInf
   return steps_in_parts(collective(info.kind, info.algorithm), {me, ranks, member.count, member.ranks_per_node, info.dealt});
 }
 
+bool is_one_sided(const CollectiveInfo& info) { return info.algorithm != kExchange && collective(info.kind, info.algorithm).one_sided; }
+
 Seconds collective_time(const Program& program, const CollectiveInfo& info, const Role& role, const CollectiveMember& member,
                         const CollectiveLinks& links) {
   if (program.axes[info.axis].size == 1) return Seconds(0);

@@ -40,4 +40,7 @@ struct CollectiveMember {
 /// Its closed form.
 [[nodiscard]] Seconds collective_time(const Program&, const CollectiveInfo&, const Role&, const CollectiveMember&, const CollectiveLinks&);
 
+/// Whether ranks put its parts into each other's memory.
+[[nodiscard]] bool is_one_sided(const CollectiveInfo&);
+
 }  // namespace rehearsal::plan

@@ -263,7 +263,7 @@ constexpr std::array kTable{
     // "auto" is a value here, the algorithm of least closed form, and therefore nothing to search
     PlanKey{"allreduce", "rules", kText, false, parse_allreduce, print_text<&Plan::allreduce>,
             "algorithm of gradient sums: auto (the quickest), ring, recursive-doubling, halving-doubling, hierarchical, binomial-tree, "
-            "double-tree, packed-trees"},
+            "double-tree, packed-trees; one-sided-ring, one-sided-doubling, one-sided-halving-doubling (puts instead of messages)"},
     PlanKey{"algorithms", "rules", KeyKind::Names, false, parse_algorithms, print_names<&Plan::algorithms>,
             "what auto took for messages, KIND:AXIS:BYTES:ALGORITHM separated by |; search writes it into the plan file"},
     PlanKey{"overlap", "rules", kSwitch, true, parse_switch<&Plan::overlap>, print_switch<&Plan::overlap>,

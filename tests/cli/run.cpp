@@ -269,6 +269,7 @@ TEST_CASE("what is resident is what was predicted, but for 34 MB or 5 %") {
                               {std::string(kGpt) + " --batch 4", 2},
                               {embedding + "dp=4,allreduce=packed-trees", 4},
                               {embedding + "dp=3,allreduce=recursive-doubling", 3},
+                              {embedding + "dp=2,allreduce=one-sided-ring", 2},
                               {embedding + "dp=2,zero=3 --optimizer adam", 2},
                               {"\"zoo:resnet34?image=64\" --batch 2 --plan dp=2", 2},
                               {"\"zoo:shufflenet_v2?image=64\" --batch 4 --plan dp=2", 2},

@@ -25,6 +25,12 @@ std::vector<int> everyone() {
   return group;
 }
 
+std::vector<int> others() {
+  auto group = everyone();
+  std::erase(group, world().rank());
+  return group;
+}
+
 template <class T>
 constexpr DType kType = sizeof(T) == 4 ? DType::F32 : DType::F64;
 
@@ -50,7 +56,8 @@ std::vector<T> collected(const plan::CollectiveRow& row, std::int64_t count, std
   auto v = values<T>(world().rank(), count);
   const auto group = everyone();
   const auto steps = row.steps(world().rank(), world().size(), count, ranks_per_node);
-  transfers.wait(transfers.start_collective({&steps, group, v.data(), kType<T>}, "test"));
+  if (row.one_sided) transfers.take_puts_of(others());
+  transfers.wait(transfers.start_collective({&steps, group, v.data(), kType<T>, count, graph::LabelKind::Sum, row.one_sided}, "test"));
   return v;
 }
 
@@ -184,6 +191,31 @@ TEST_CASE("a collective whose peer does not come names the peer and the step") {
   }
   w.barrier();
   if (w.rank() != 0) ticket = transfers.start_collective({&steps, group, v.data(), DType::F32}, "fc.weight");
+  transfers.wait(ticket);
+  CHECK(v == std::vector<float>(1000, static_cast<float>(w.size())));
+}
+
+TEST_CASE("a one-sided collective whose peer does not come names it, too") {
+  auto& w = world();
+  if (w.size() < 2) return;
+  const double before = w.stall_seconds();
+  const auto group = everyone();
+  const auto& row = plan::collective(CollectiveKind::AllReduce, "one-sided-ring");
+  const auto steps = row.steps(w.rank(), w.size(), 1000, 1);
+  std::vector<float> v(1000, 1.0F);
+  Transfers transfers(w);
+  transfers.take_puts_of(others());
+  const CollectiveCall call{&steps, group, v.data(), DType::F32, 1000, graph::LabelKind::Sum, true};
+  Ticket ticket{};
+  if (w.rank() == 0) {
+    w.set_stall_seconds(0.2);
+    ticket = transfers.start_collective(call, "fc.weight");
+    const std::string last = std::to_string(w.size() - 1);
+    CHECK_THROWS_WITH(transfers.wait(ticket), contains("for rank " + last + " to send a part") && contains("for 'fc.weight'"));
+    w.set_stall_seconds(before);
+  }
+  w.barrier();
+  if (w.rank() != 0) ticket = transfers.start_collective(call, "fc.weight");
   transfers.wait(ticket);
   CHECK(v == std::vector<float>(1000, static_cast<float>(w.size())));
 }

@@ -39,6 +39,10 @@ const std::vector<Case> kCases{
     {"mlp", 8, "dp=3"},  // 3 3 2
     {"mlp", 8, "pp=3,micro_batch=2"},
     {"cnn", 8, "dp=3,allreduce=ring"},
+    {"cnn", 8, "dp=3,allreduce=one-sided-ring"},
+    {"mlp", 8, "dp=4,allreduce=one-sided-halving-doubling"},
+    {"gpt", 4, "dp=2,tp=2,micro_batch=1,allreduce=one-sided-doubling"},
+    {"gpt", 4, "dp=2,zero=3,allreduce=one-sided-ring"},
     {"cnn", 8, "pp=3"},
     {"gpt", 4, "pp=3,micro_batch=1"},
     {"mlp", 8, "dp=4"},

@@ -1,0 +1,47 @@
+#pragma once
+// One-sided messages with notification, as GASPI has them (Grünewald, Simmendinger: The GASPI API specification and its implementation
+// GPI 2.0, PGAS 2013), by MPI's one-sided communication: a sender puts a part into the receiver's memory and raises a counter there. The
+// receiver needs no call for a part to arrive; it takes the part from where it has arrived, and raises a counter at the sender, which says
+// that the place is free again.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "exec/comm/communicator.hpp"
+
+namespace rehearsal::exec {
+
+/// Used like a Communicator's messages: those of a pair arrive in the order in which they were put.
+class OneSided {
+ public:
+  /// Memory for parts on their way from one rank to another.
+  struct Places {
+    std::size_t bytes = std::size_t{256} << 10;  ///< of one; longer messages take several
+    std::size_t each = 8;                        ///< from every sender
+  };
+  /// What a receiver does with what has arrived: `bytes` bytes of the message, from its byte `first` on.
+  using Take = std::function<void(const std::byte* arrived, std::size_t first, std::size_t bytes)>;
+
+  /// All ranks together, as is the end. `senders`: the ranks that this one will receive from. Throws EnvironmentFailure where MPI has no
+  /// memory that one rank writes while another reads it.
+  OneSided(Communicator&, std::span<const int> senders, const Places&);
+  ~OneSided();
+  OneSided(const OneSided&) = delete;
+  OneSided& operator=(const OneSided&) = delete;
+
+  /// The memory must stay as it is until done().
+  [[nodiscard]] Request put(int peer, const void* data, std::size_t bytes);
+  /// `take` is called from within done().
+  [[nodiscard]] Request receive(int peer, std::size_t bytes, Take take);
+  /// Moves everything on without waiting.
+  [[nodiscard]] bool done(Request&);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rehearsal::exec
