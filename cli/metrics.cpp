@@ -34,11 +34,13 @@ enum Column : std::uint8_t {
   kGradientSquare,
   kGradientVariance,
   kNoiseScale,
+  kStaleness,
   kColumns
 };
 constexpr std::array<const char*, kColumns> kNames{
     "step",         "loss",          "seconds",   "samples_per_second", "tokens_per_second", "resident_bytes",    "data_bytes_per_second",
-    "data_seconds", "energy_joules", "eval_loss", "eval_accuracy",      "gradient_square",   "gradient_variance", "noise_scale"};
+    "data_seconds", "energy_joules", "eval_loss", "eval_accuracy",      "gradient_square",   "gradient_variance", "noise_scale",
+    "staleness"};
 using MetricsRow = std::array<std::string, kColumns>;
 
 std::string number_text(double value, int digits) {
@@ -169,6 +171,7 @@ void Metrics::add(const exec::StepReport& r) {
     row[kGradientVariance] = number_text(r.noise->variance, kDigits);
     row[kNoiseScale] = number_text(r.noise->scale.value_or(NAN), kDigits);
   }
+  if (r.staleness) row[kStaleness] = std::to_string(*r.staleness);
   write(form_.record(row));
 }
 

@@ -34,7 +34,7 @@ void Recorder::add(const StepReport& report, const StepResult& result, bool warm
   const auto all = world_.gather(bytes_of(shifted));
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     builder_.add(static_cast<int>(rank), static_cast<int>(report.step - first_), played_of(all[rank]), 0.0);
-  builder_.add_step({static_cast<std::int32_t>(report.step - first_), begin, end, report.loss, warm_up});
+  builder_.add_step({static_cast<std::int32_t>(report.step - first_), begin, end, report.loss, warm_up, report.staleness});
 }
 
 }  // namespace rehearsal::exec

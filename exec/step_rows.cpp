@@ -6,6 +6,13 @@
 
 namespace rehearsal::exec {
 
+namespace {
+
+/// Do ranks begin a step without having met behind the one before?
+bool runs_on(const plan::Program& program) { return plan::crosses_steps(program) || (program.plan.staleness && program.plan.dp > 1); }
+
+}  // namespace
+
 StepRows::Played StepRows::next(std::int64_t step, std::int64_t end) {
   if (played_.empty()) play({step, step + steps_in_row(step, end - step)}, end);
   auto first = std::move(played_.front());
@@ -16,7 +23,7 @@ StepRows::Played StepRows::next(std::int64_t step, std::int64_t end) {
 void StepRows::play(StepRow row, std::int64_t end) {
   const auto first = row.first;
   std::optional<RowEnd> early;
-  if (plan::crosses_steps(training_.program)) early.emplace(executor_, training_, row);
+  if (runs_on(training_.program)) early.emplace(executor_, training_, row);
   bool stop = false;
   for (auto s = first; s < row.end; ++s) {
     stop = stop || (options_.stop_requested && options_.stop_requested());
@@ -33,7 +40,7 @@ void StepRows::play(StepRow row, std::int64_t end) {
 
 std::int64_t StepRows::steps_in_row(std::int64_t done, std::int64_t left) const {
   constexpr std::int64_t kLongestRow = 50;
-  if (!plan::crosses_steps(training_.program)) return 1;
+  if (!runs_on(training_.program)) return 1;
   auto row = std::min(left, kLongestRow);
   for (const auto every : options_.meet_every)
     if (every > 0) row = std::min(row, every - done % every);

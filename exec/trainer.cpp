@@ -1,8 +1,12 @@
 #include "exec/trainer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <numeric>
+#include <utility>
 
 #include "base/error.hpp"
 #include "exec/checkpoint/checkpoint.hpp"
@@ -11,6 +15,7 @@
 #include "exec/recorder.hpp"
 #include "exec/resident.hpp"
 #include "exec/step_rows.hpp"
+#include "plan/collectives/meetings.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -18,8 +23,9 @@ namespace {
 constexpr std::int64_t kTrainerWarmUp = 2;
 
 std::vector<ResidentMemory> gather_memory(Communicator& world, const plan::Program& program, const Executor& executor) {
-  const auto& planned = program.role(world.rank()).memory;
-  const ResidentMemory own{planned.arena_bytes + planned.host_bytes, executor.arena_bytes(), resident_bytes()};
+  const auto& role = program.role(world.rank());
+  const ResidentMemory own{role.memory.arena_bytes + role.memory.host_bytes + plan::center_bytes(program, role), executor.arena_bytes(),
+                           resident_bytes()};
   std::vector<ResidentMemory> all;
   for (const auto& bytes : world.gather({reinterpret_cast<const char*>(&own), sizeof own})) {
     ResidentMemory m;
@@ -55,6 +61,10 @@ double median_of_trainer(std::vector<double> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
+}
+
+double mean_of_trainer(std::vector<double> values) {
+  return values.empty() ? 0 : std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 /// Where the ranks of this node leave what they did last; empty when nobody is to know.
@@ -143,7 +153,8 @@ class Run {
   void meet() {
     const auto& plan = training_.program.plan;
     const auto behind = plan::kind_of_step(plan, header_.step - 1);
-    if (plan.local_steps == 0 || plan.dp == 1 || !behind.later || behind.meets || outcome_.losses.empty()) return;
+    const bool has_met = behind.meets && !plan.meets_in_part();
+    if (plan.local_steps == 0 || plan.dp == 1 || !behind.later || has_met || outcome_.losses.empty()) return;
     executor_.meet();
   }
 
@@ -152,28 +163,49 @@ class Run {
   [[nodiscard]] bool stop_requested() const { return options_.stop_requested && options_.stop_requested(); }
   [[nodiscard]] bool stop_wanted() { return world_.max(stop_requested() ? 1 : 0) > 0; }
 
+  /// What a rank tells the others of a step.
+  enum Field : std::uint8_t {
+    kOwnsLoss,
+    kLoss,
+    kSeconds,
+    kStop,
+    kWriting,
+    kSaveNow,
+    kDataBytes,
+    kDataWaited,
+    kJoules,
+    kMeters,
+    kStaleness,
+    kFields
+  };
+  std::array<double, kFields> told(const StepResult& result) {
+    const auto before = std::exchange(before_, data_.figures());
+    return {result.owns_loss ? 1.0 : 0.0,
+            result.loss,
+            result.end - result.begin,
+            stop_requested() ? 1.0 : 0.0,
+            saving_.is_writing() ? 1.0 : 0.0,
+            saving_.due_by_clock() ? 1.0 : 0.0,
+            static_cast<double>(before_.bytes - before.bytes),
+            before_.waited - before.waited,
+            measures_node() ? energy_.since_last().value() : 0.0,
+            measures_node() ? 1.0 : 0.0,
+            static_cast<double>(result.staleness)};
+  }
+
   /// What every rank knows of a step behind it. The stage that owns the loss tells it to the others.
   StepReport shared(const StepResult& result, double rate, std::int64_t end) {
-    enum Field : std::uint8_t { kOwnsLoss, kLoss, kSeconds, kStop, kWriting, kSaveNow, kDataBytes, kDataWaited, kJoules, kMeters, kFields };
-    const auto data = data_.figures();
-    const double own[kFields] = {result.owns_loss ? 1.0 : 0.0,
-                                 result.loss,
-                                 result.end - result.begin,
-                                 stop_requested() ? 1.0 : 0.0,
-                                 saving_.is_writing() ? 1.0 : 0.0,
-                                 saving_.due_by_clock() ? 1.0 : 0.0,
-                                 static_cast<double>(data.bytes - before_.bytes),
-                                 data.waited - before_.waited,
-                                 measures_node() ? energy_.since_last().value() : 0.0,
-                                 measures_node() ? 1.0 : 0.0};
-    before_ = data;
-    const auto all = world_.exchange(own, "the end of the step");
-    StepReport report{header_.step, result.loss, 0, rate};
+    const auto all = world_.exchange(told(result), "the end of the step");
+    StepReport report;
+    report.step = header_.step, report.loss = result.loss, report.rate = rate;
     bool stop = false, writing = false, save_now = false;
     double joules = 0, meters = 0;
+    std::map<int, double> losses;
     for (std::size_t at = all.size(); at >= kFields;) {
       at -= kFields;
-      if (all[at + kOwnsLoss] > 0) report.loss = all[at + kLoss];
+      if (all[at + kOwnsLoss] > 0) losses[replica_of_loss(static_cast<int>(at / kFields))] = all[at + kLoss];
+      if (training_.program.plan.staleness)
+        report.staleness = std::max(report.staleness.value_or(0), static_cast<std::int64_t>(all[at + kStaleness]));
       report.seconds = std::max(report.seconds, all[at + kSeconds]);
       report.data.bytes += static_cast<std::int64_t>(all[at + kDataBytes]);
       report.data.waited = std::max(report.data.waited, all[at + kDataWaited]);
@@ -183,10 +215,20 @@ class Run {
       joules += all[at + kJoules];
       meters += all[at + kMeters];
     }
+    if (!losses.empty()) report.loss = 0;
+    for (const auto& [replica, loss] : losses) report.loss += loss / static_cast<double>(losses.size());
     if (meters == world_.nodes()) report.energy = Joules(joules);
     saving_.agree(writing, save_now);
     outcome_.interrupted = stop && rows_.between_rows() && header_.step < end;
     return report;
+  }
+
+  /// Ranks that own a loss own the same one, but where each replica knows its own alone.
+  [[nodiscard]] int replica_of_loss(int rank) const {
+    const auto& program = training_.program;
+    const auto replicas = std::ranges::find(program.axes, "dp", &plan::MeshAxisInfo::name);
+    if (!program.plan.staleness || replicas == program.axes.end()) return 0;
+    return plan::coordinate(program, rank, static_cast<std::size_t>(replicas - program.axes.begin()));
   }
 
   /// Stored by the ranks of one stage or of all, alike.
@@ -202,7 +244,9 @@ class Run {
   void finish() {
     if (noise_) outcome_.noise = noise_->result();
     if (seconds_.size() > static_cast<std::size_t>(kTrainerWarmUp)) seconds_.erase(seconds_.begin(), seconds_.begin() + kTrainerWarmUp);
-    outcome_.samples_per_second = seconds_.empty() ? 0 : static_cast<double>(training_.program.batch) / median_of_trainer(seconds_);
+    // Replicas that run ahead of each other take turns in being slow: the mean of steps is their pace, the median is not.
+    const auto of_step = training_.program.plan.staleness ? mean_of_trainer : median_of_trainer;
+    outcome_.samples_per_second = seconds_.empty() ? 0 : static_cast<double>(training_.program.batch) / of_step(seconds_);
     outcome_.evaluated = header_.evaluated;
     outcome_.device = executor_.device();
     outcome_.collectives = executor_.collectives();
@@ -242,6 +286,9 @@ TrainingOutcome train(Executor& executor, const Training& training, DataSource& 
     throw BadInput("plan " + plan::to_text(program.plan), "is for " + std::to_string(program.ranks) + " ranks, but " +
                                                               std::to_string(training.world.size()) + " were started; use mpirun -n " +
                                                               std::to_string(program.ranks));
+  if (options.on_nan == OnNan::Skip && program.plan.staleness && program.plan.dp > 1)
+    throw Refusal("--on-nan skip: under staleness=" + std::to_string(*program.plan.staleness) +
+                  " no replica knows the others' losses when it updates; use --on-nan stop or go, or staleness=none");
   if (options.on_nan == OnNan::Skip && plan::crosses_steps(program))
     throw Refusal("--on-nan skip: under schedule=" + program.plan.schedule +
                   " a step has begun before the loss of the one before is known, and cannot be left out; use a schedule with a flush");

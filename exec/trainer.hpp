@@ -18,13 +18,14 @@
 namespace rehearsal::exec {
 
 struct StepReport {
-  std::int64_t step = 0;                    ///< 1 in the first step of a training
-  double loss = 0;                          ///< mean over the global batch, before the update; NaN when the step was left out, too
-  double seconds = 0;                       ///< of the slowest rank
-  double rate = 1;                          ///< factor of the optimizer's learning rate
-  DataFigures data = {};                    ///< bytes of all ranks; seconds of the rank that waited longest
-  std::optional<Joules> energy = {};        ///< of all nodes, where each has counters; since the step before
-  std::optional<GradientNoise> noise = {};  ///< where it is measured and the step was not left out
+  std::int64_t step = 0;                       ///< 1 in the first step of a training
+  double loss = 0;                             ///< mean over the global batch, before the update; NaN when the step was left out, too
+  double seconds = 0;                          ///< of the slowest rank
+  double rate = 1;                             ///< factor of the optimizer's learning rate
+  std::optional<std::int64_t> staleness = {};  ///< Plan::staleness: the most meetings that one replica was behind another
+  DataFigures data = {};                       ///< bytes of all ranks; seconds of the rank that waited longest
+  std::optional<Joules> energy = {};           ///< of all nodes, where each has counters; since the step before
+  std::optional<GradientNoise> noise = {};     ///< where it is measured and the step was not left out
 };
 
 /// What becomes of a step whose loss is not finite.

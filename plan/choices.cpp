@@ -105,26 +105,50 @@ constexpr double kUsualOuterRate = 0.7, kUsualOuterMomentum = 0.9, kMostOuterRat
 
 }  // namespace
 
-OuterStep parse_outer_step(std::string_view text) {
-  const auto colon = text.find(':');
-  OuterStep step{choice_named<OuterRule>(text.substr(0, colon))};
-  const bool takes_numbers = step.rule == OuterRule::Nesterov;
-  if (takes_numbers) step.rate = kUsualOuterRate, step.momentum = kUsualOuterMomentum;
-  if (colon == std::string_view::npos) return step;
-  const auto numbers = text.substr(colon + 1);
+namespace {
+
+// EASGD (Zhang, Choromanska, LeCun 2015, section 5): what they took for every number of workers.
+constexpr double kUsualPull = 0.9;
+
+OuterStep nesterov(std::string_view numbers) {
   const auto between = numbers.find(':');
-  if (!takes_numbers || between == std::string_view::npos)
-    throw BadInput("must be average, nesterov or nesterov:RATE:MOMENTUM, as in nesterov:0.7:0.9");
+  if (between == std::string_view::npos) throw BadInput("must have a rate and a momentum, as in nesterov:0.7:0.9");
   const auto rate = parse_number<double>(numbers.substr(0, between)), momentum = parse_number<double>(numbers.substr(between + 1));
   if (!rate || !(*rate > 0 && *rate <= kMostOuterRate)) throw BadInput("must have a rate above 0, at most 10, as in nesterov:0.7:0.9");
   if (!momentum || !(*momentum >= 0 && *momentum < 1)) throw BadInput("must have a momentum from 0, below 1, as in nesterov:0.7:0.9");
-  step.rate = *rate, step.momentum = *momentum;
-  return step;
+  return {OuterRule::Nesterov, *rate, *momentum};
+}
+
+OuterStep elastic(std::string_view number) {
+  const auto pull = parse_number<double>(number);
+  if (!pull || !(*pull > 0 && *pull <= 1)) throw BadInput("must have a pull above 0, at most 1, as in elastic:0.9");
+  return {OuterRule::Elastic, 0, 0, *pull};
+}
+
+OuterStep without_numbers(std::string_view) { throw BadInput("takes no numbers: average, gossip, nesterov:0.7:0.9 or elastic:0.9"); }
+
+/// In the order of OuterRule.
+struct OuterRow {
+  OuterStep usual;
+  OuterStep (*parse)(std::string_view numbers);
+};
+constexpr std::array kOuterRows{OuterRow{{OuterRule::Average}, without_numbers},
+                                OuterRow{{OuterRule::Nesterov, kUsualOuterRate, kUsualOuterMomentum}, nesterov},
+                                OuterRow{{OuterRule::Elastic, 0, 0, kUsualPull}, elastic}, OuterRow{{OuterRule::Gossip}, without_numbers}};
+
+}  // namespace
+
+OuterStep parse_outer_step(std::string_view text) {
+  const auto colon = text.find(':');
+  const auto& row = kOuterRows[static_cast<std::size_t>(choice_named<OuterRule>(text.substr(0, colon)))];
+  return colon == std::string_view::npos ? row.usual : row.parse(text.substr(colon + 1));
 }
 
 std::string to_text(const OuterStep& step) {
   std::string text(name(step.rule));
-  return step.rule == OuterRule::Average ? text : text + ":" + shortest(step.rate) + ":" + shortest(step.momentum);
+  if (step.rule == OuterRule::Nesterov) text += ":" + shortest(step.rate) + ":" + shortest(step.momentum);
+  if (step.rule == OuterRule::Elastic) text += ":" + shortest(step.pull);
+  return text;
 }
 
 }  // namespace rehearsal::plan

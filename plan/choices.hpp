@@ -82,13 +82,16 @@ struct Compression {
 enum class OuterRule : std::uint8_t {
   Average,   ///< the mean of all (local SGD)
   Nesterov,  ///< a step of SGD with Nesterov momentum along the mean way that they went since they last met (DiLoCo)
+  Elastic,   ///< each moves towards a center, and the center towards each (EASGD)
+  Gossip,    ///< the mean of the own weights and those of both neighbours on a ring (D-PSGD)
 };
 struct OuterStep {
   OuterRule rule = OuterRule::Average;
   double rate = 0, momentum = 0;  ///< of Nesterov
+  double pull = 0;                ///< of Elastic: how far the center moves towards the mean of the replicas
   friend bool operator==(const OuterStep&, const OuterStep&) = default;
 };
-/// average, nesterov or nesterov:RATE:MOMENTUM. Throws BadInput when it is none of these, or a number is out of range.
+/// A name, or nesterov:RATE:MOMENTUM, elastic:PULL. Throws BadInput when it is none of these, or a number is out of range.
 [[nodiscard]] OuterStep parse_outer_step(std::string_view text);
 [[nodiscard]] std::string to_text(const OuterStep&);
 
@@ -119,7 +122,7 @@ struct ChoiceNames<CompressionRule> {
 };
 template <>
 struct ChoiceNames<OuterRule> {
-  static constexpr std::array<std::string_view, 2> kAll{"average", "nesterov"};
+  static constexpr std::array<std::string_view, 4> kAll{"average", "nesterov", "elastic", "gossip"};
 };
 template <>
 struct ChoiceNames<RecomputeRule> {  // a budget is written as bytes

@@ -33,8 +33,11 @@ struct Plan {
   Compression compression;
   std::int64_t exact_steps =
       0;  ///< first steps of a training in which all gradients are summed, whole: before `compression`, `local_steps`
-  std::int64_t local_steps = 0;    ///< replicas train by themselves and meet every so many steps; 0: they sum gradients in every step
-  OuterStep outer;                 ///< what they do when they meet
+  std::int64_t local_steps = 0;  ///< replicas train by themselves and meet every so many steps; 0: they sum gradients in every step
+  OuterStep outer;               ///< what they do when they meet
+  std::optional<std::int64_t>
+      staleness;    ///< they meet one by one, at a center: meetings that one may be ahead of the slowest. nullopt: all meet at once
+  int servers = 0;  ///< replicas among which the center is sharded; 0: all
   std::string allreduce = "auto";  ///< a row of the all-reduce table, or "auto": the one whose closed form is least
   bool overlap = true;             ///< gradient all-reduce during the backward pass
   BatchStatistics bn = BatchStatistics::Batch;
@@ -53,8 +56,14 @@ struct Plan {
   [[nodiscard]] int shard_ranks() const { return zero_group == 0 ? dp / expert_ranks() : std::gcd(dp / expert_ranks(), zero_group); }
   /// Are there several groups of replicas, each with a copy of what `zero` shards inside it?
   [[nodiscard]] bool has_shard_groups() const { return zero > 0 && shard_ranks() < dp / expert_ranks(); }
+  /// Ranks of `dp` that have parts of the center.
+  [[nodiscard]] int center_ranks() const { return servers == 0 ? dp : servers; }
+  /// May weights of replicas differ behind a meeting?
+  [[nodiscard]] bool meets_in_part() const { return local_steps > 0 && (staleness || outer.rule == OuterRule::Gossip); }
   friend bool operator==(const Plan&, const Plan&) = default;
 };
+/// Of Plan::staleness: no bound.
+inline constexpr std::int64_t kAnyStaleness = std::int64_t{1} << 40;
 
 /// Throws BadInput naming the key: unknown, doubled, without value, or out of range, and what would be right.
 [[nodiscard]] Plan parse_plan(const std::string& text);

@@ -10,6 +10,7 @@
 #include "costmodel/constants.hpp"
 #include "costmodel/framework.hpp"
 #include "graph/op_schema.hpp"
+#include "plan/collectives/meetings.hpp"
 #include "plan/shares.hpp"
 #include "predict/bottleneck.hpp"
 #include "predict/checkpoint_size.hpp"
@@ -51,15 +52,17 @@ void set_memory(const Job& job, const plan::Program& program, Assessment& a) {
   double least_left = 0;
   for (int rank = 0; rank < program.ranks; ++rank) {
     const auto& role = program.role(rank);
-    const auto bytes = static_cast<double>(role.memory.arena_bytes);
+    const auto center = plan::center_bytes(program, role);
+    const auto bytes = static_cast<double>(role.memory.arena_bytes + center);
     const double capacity = platforms::device_of(job.platform, rank).memory.value.value();
     if (rank > 0 && capacity - bytes >= least_left) continue;
     least_left = capacity - bytes;
     a.worst_rank = rank;
-    a.memory_bytes = role.memory.arena_bytes;
+    a.memory_bytes = role.memory.arena_bytes + center;
     a.memory_capacity = static_cast<std::int64_t>(capacity);
     a.host_bytes = role.memory.host_bytes;
     a.memory_by_category = role.memory.by_category;
+    a.memory_by_category[static_cast<std::size_t>(plan::MemoryCategory::Parameters)] += center;
   }
   auto beside = beside_arena(platforms::device_of(job.platform, a.worst_rank), program.ranks);
   a.memory_low = a.memory_bytes;

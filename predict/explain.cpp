@@ -4,6 +4,7 @@
 #include <map>
 
 #include "plan/collectives/exchange.hpp"
+#include "plan/collectives/meetings.hpp"
 #include "predict/group_links.hpp"
 #include "predict/playing.hpp"
 
@@ -78,7 +79,7 @@ class StageExplainer {
     stage.stage = role_.stage;
     stage.first_rank = rank_;
     for (const auto role : program_.role_of) stage.ranks += program_.roles[role].stage == role_.stage ? 1 : 0;
-    stage.memory_bytes = role_.memory.arena_bytes;
+    stage.memory_bytes = role_.memory.arena_bytes + plan::center_bytes(program_, role_);
     stage.host_memory_bytes = role_.memory.host_bytes;
     stage.in_flight = role_.memory.in_flight;
     for (const auto& slot : role_.slots) ++slots_[slot.body];

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "plan/collectives/algorithm_rows.hpp"
 #include "plan/collectives/collective.hpp"
+#include "plan/collectives/meetings.hpp"
 #include "plan/lowering/lowering.hpp"
 #include "predict/group_links.hpp"
 #include "predict/step_cost.hpp"
@@ -48,10 +49,18 @@ class Links {
     }
     const auto links = predict::GroupLinks(mesh_, platform_, fabric_, model_).of({axis_of(kind), rank});
     if (kind.kernel.implementation == plan::kExchange) return exchange_seconds(kind, links);
+    if (const auto* row = plan::meeting_row(kind.kernel.implementation))
+      return row->closed_form(kind_named(kind.kernel.op), kind.message_ranks, size, links, mesh_.plan.center_ranks()).value();
     return row_of(kind).closed_form(kind.message_ranks, size, links).value();
   }
 
  private:
+  static plan::CollectiveKind kind_named(std::string_view text) {
+    for (int k = 0; k < plan::kCollectiveKinds; ++k)
+      if (const auto kind = static_cast<plan::CollectiveKind>(k); plan::name(kind) == text) return kind;
+    throw BadInput("trace", "a collective of kind '" + std::string(text) + "' is unknown");
+  }
+
   [[nodiscard]] std::size_t axis_of(const EventKind& kind) const {
     for (std::size_t a = 0; a < mesh_.axes.size(); ++a)
       if (mesh_.axes[a].size == kind.message_ranks) return a;

@@ -136,8 +136,10 @@ Json json_of(const Trace& t) {
   j["context"] = Json::object();
   for (const auto& [key, value] : t.context) j["context"][key] = value;
   j["steps"] = Json::array();
-  for (const auto& s : t.steps)
+  for (const auto& s : t.steps) {
     j["steps"].push_back({{"step", s.step}, {"begin_seconds", s.begin}, {"end_seconds", s.end}, {"loss", s.loss}, {"warm_up", s.warm_up}});
+    if (s.staleness) j["steps"].back()["staleness"] = *s.staleness;
+  }
   j["ranks"] = Json::array();
   for (const auto& r : t.ranks) j["ranks"].push_back(json_of(r));
   return j;
@@ -160,7 +162,8 @@ Trace trace_of(const Json& j) {
   for (const auto& [key, value] : j.at("context").items()) t.context.emplace_back(key, value.get<std::string>());
   for (const auto& s : j.at("steps"))
     t.steps.push_back({s.at("step").get<std::int32_t>(), s.at("begin_seconds").get<double>(), s.at("end_seconds").get<double>(),
-                       s.at("loss").is_null() ? 0.0 : s.at("loss").get<double>(), s.at("warm_up").get<bool>()});
+                       s.at("loss").is_null() ? 0.0 : s.at("loss").get<double>(), s.at("warm_up").get<bool>(),
+                       s.contains("staleness") ? std::optional(s.at("staleness").get<std::int64_t>()) : std::nullopt});
   for (const auto& r : j.at("ranks")) t.ranks.push_back(rank_of(r));
   return t;
 }

@@ -3,6 +3,7 @@
 // simulated and measured; it embeds what it was made from, so that it can be compared and learned from alone.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,9 +42,10 @@ struct RankTrace {
 
 struct StepRecord {
   std::int32_t step = 0;
-  double begin = 0, end = 0;  ///< over all ranks
-  double loss = 0;            ///< measured traces only
-  bool warm_up = false;       ///< excluded from statistics
+  double begin = 0, end = 0;                   ///< over all ranks
+  double loss = 0;                             ///< measured traces only
+  bool warm_up = false;                        ///< excluded from statistics
+  std::optional<std::int64_t> staleness = {};  ///< Plan::staleness: the most meetings that one replica was behind another
 };
 
 struct Trace {

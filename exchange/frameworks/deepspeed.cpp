@@ -164,6 +164,8 @@ constexpr std::array kDeepSpeedRules{ExportRule{"model", nothing},  // the progr
                                      ExportRule{"exact_steps", deepspeed_exact_steps},
                                      ExportRule{"local_steps", no_local_steps},
                                      ExportRule{"outer", no_outer_step},
+                                     ExportRule{"staleness", no_staleness},
+                                     ExportRule{"servers", no_servers},
                                      ExportRule{"allreduce", own_allreduce},
                                      ExportRule{"algorithms", own_algorithms},
                                      ExportRule{"overlap", nothing},  // with zero

@@ -125,6 +125,8 @@ constexpr std::array kFsdp2Rules{ExportRule{"model", nothing},  // the program b
                                  ExportRule{"exact_steps", no_exact_steps},
                                  ExportRule{"local_steps", no_local_steps},
                                  ExportRule{"outer", no_outer_step},
+                                 ExportRule{"staleness", no_staleness},
+                                 ExportRule{"servers", no_servers},
                                  ExportRule{"allreduce", own_allreduce},
                                  ExportRule{"algorithms", own_algorithms},
                                  ExportRule{"overlap", fsdp2_overlap},

@@ -61,6 +61,14 @@ void no_outer_step(const TrainingJob& job, Sheet& sheet) {
   if (job.plan.outer != plan::OuterStep{}) sheet.refuse("outer", "its replicas never part", "leave it out");
 }
 
+void no_staleness(const TrainingJob& job, Sheet& sheet) {
+  if (job.plan.staleness) sheet.refuse("staleness", "its replicas wait for each other in every step", "leave it out");
+}
+
+void no_servers(const TrainingJob& job, Sheet& sheet) {
+  if (job.plan.servers > 0) sheet.refuse("servers", "no replica serves the others", "leave it out");
+}
+
 void own_allreduce(const TrainingJob& job, Sheet& sheet) {
   if (job.plan.allreduce != "auto") sheet.refuse("allreduce", "NCCL chooses the algorithm", "use allreduce=auto");
 }

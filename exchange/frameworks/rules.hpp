@@ -22,6 +22,8 @@ void no_compression(const TrainingJob&, Sheet&);
 void no_exact_steps(const TrainingJob&, Sheet&);
 void no_local_steps(const TrainingJob&, Sheet&);
 void no_outer_step(const TrainingJob&, Sheet&);
+void no_staleness(const TrainingJob&, Sheet&);
+void no_servers(const TrainingJob&, Sheet&);
 void own_allreduce(const TrainingJob&, Sheet&);
 void own_algorithms(const TrainingJob&, Sheet&);
 void no_batch_statistics(const TrainingJob&, Sheet&);

@@ -97,6 +97,7 @@ class Executor::Impl {
     if (plan::awaited_behind_step(program_, request.step + 1 == row_end_)) messages_.wait_all();
     result_.end = now_seconds();
     result_.waited += result_.end - played;
+    result_.staleness = messages_.take_staleness();
     if (record_) result_.played = times_.take();
     take_finished();
     if (tickets_.empty()) messages_.forget();
@@ -106,13 +107,13 @@ class Executor::Impl {
 
   /// What replicas do when they meet, once more or early.
   void meet() {
-    meets_ = true;
+    messages_.meet_at_once(meets_ = true);
     for (const auto& slot : role_.slots)
       if (role_.bodies[slot.body].instructions.front().during == plan::During::Meetings) play(slot);
     device_.wait();
     messages_.wait_all();
     take_finished();
-    meets_ = false;
+    messages_.meet_at_once(meets_ = false);
   }
 
   void progress() { messages_.progress(); }
@@ -218,6 +219,7 @@ class Executor::Impl {
     micro_batch_ = slot.micro_batch % program_.micro_batches;
     auto kind = plan::kind_of_step(program_.plan, now_.slot_step);
     kind.parts = parts_ && !meets_;
+    kind.agrees = meets_;
     kind.meets = kind.meets || meets_;
     for (const auto& [key, begun] : tickets_)
       if (plan::awaited_by_slot(program_, role_, slot, now_.step, begun.message)) await(begun);
@@ -395,6 +397,7 @@ class Executor::Impl {
     const auto count = graph::element_count(type.shape);
     const auto& steps = p.steps[std::min(variant(), p.steps.size() - 1)];
     auto* to = data(i.outputs[0]);
+    if (p.at_center) return messages_.start_at_center(*p.at_center, to, name);
     if (p.device_group < 0)
       return messages_.start_collective(CollectiveCall{&steps, p.group, to, type.dtype, count, info.reduction, p.one_sided}, name);
     const auto& parts = p.parts[std::min(variant(), p.parts.size() - 1)];
@@ -420,7 +423,6 @@ class Executor::Impl {
   [[nodiscard]] std::size_t variant() const { return per_micro_batch_ ? plan::variant_of_micro_batch(role_, micro_batch_) : 0; }
 
   [[nodiscard]] void* data(BufferIndex b) const { return memory_.at(b, now_); }
-
   inline static const std::string kNothing;
   const plan::Program& program_;
   const graph::Graph& g_;

@@ -22,10 +22,11 @@ namespace rehearsal::exec {
 
 struct StepResult {
   double loss = std::numeric_limits<double>::quiet_NaN();
-  bool owns_loss = false;     ///< else `loss` is another rank's to tell
-  bool updated = true;        ///< false: the update was left out
-  double begin = 0, end = 0;  ///< steady clock
-  double waited = 0;          ///< seconds of them, for other ranks
+  bool owns_loss = false;      ///< else `loss` is another rank's to tell
+  std::int64_t staleness = 0;  ///< Plan::staleness: meetings that another replica was behind when this one read the center
+  bool updated = true;         ///< false: the update was left out
+  double begin = 0, end = 0;   ///< steady clock
+  double waited = 0;           ///< seconds of them, for other ranks
   struct Wait {
     std::uint16_t body = 0;
     std::uint32_t instruction = 0;

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "plan/collectives/exchange.hpp"
+#include "plan/collectives/meetings.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -28,6 +28,25 @@ std::vector<int> senders_of_puts(const plan::Program& program, int rank) {
   return {senders.begin(), senders.end()};
 }
 
+/// nullopt: the program has none. Vectors in the order in which the role names them.
+std::optional<CenterLayout> center_of(const plan::Program& program, int rank) {
+  if (!program.plan.staleness || program.plan.dp == 1) return std::nullopt;
+  const auto& role = program.role(rank);
+  CenterLayout layout{{rank}, 1, {}, *program.plan.staleness};
+  for (const auto& body : role.bodies)
+    for (const auto& i : body.instructions) {
+      if (i.kind != plan::InstructionKind::Collective) continue;
+      const auto& info = role.collectives[static_cast<std::size_t>(i.collective)];
+      if (info.algorithm != plan::kServers || info.kind != plan::CollectiveKind::Broadcast) continue;
+      ensure(info.center == static_cast<std::int32_t>(layout.vectors.size()), "vectors of a center are numbered as they begin");
+      layout.group = plan::group(program, rank, info.axis);
+      layout.servers = program.plan.center_ranks();
+      const auto& vector = role.buffers[i.outputs.front()];
+      layout.vectors.push_back({graph::element_count(vector.shapes.front()), vector.dtype});
+    }
+  return layout;
+}
+
 }  // namespace
 
 Messages::Messages(const plan::Program& program, Communicator& world, Device& device, std::span<std::byte> beside)
@@ -35,6 +54,13 @@ Messages::Messages(const plan::Program& program, Communicator& world, Device& de
       device_(device),
       transfers_(world, plan::kSegmentBytes, beside),
       groups_(program, world, device, [this] { transfers_.progress(); }) {
+  if (auto layout = center_of(program, world.rank())) {
+    if (!device.is_host())
+      throw Refusal("plan: staleness: replicas meet in memory of the host, and this one computes on " + std::string(device.name()) +
+                    "; use staleness=none, or --backend cpu");
+    center_.emplace(world, std::move(*layout));
+    center_bytes_ = plan::center_bytes(program, program.role(world.rank()));
+  }
   if (std::ranges::any_of(program.roles, puts_parts)) transfers_.take_puts_of(senders_of_puts(program, world.rank()));
 }
 
@@ -50,25 +76,25 @@ void Messages::finish(Staged& staged) {
 }
 
 MessageTicket Messages::start_send(int peer, const void* data, std::size_t bytes, int tag, std::string_view what) {
-  if (device_.is_host()) return {transfers_.start_send(peer, data, bytes, tag, what), {}};
+  if (device_.is_host()) return {transfers_.start_send(peer, data, bytes, tag, what)};
   auto staged = stage(bytes);
   device_.download(staged.memory->data(), data, bytes);
   const auto ticket = transfers_.start_send(peer, staged.memory->data(), bytes, tag, what);
   staged_.emplace(ticket, std::move(staged));
-  return {ticket, {}};
+  return {ticket};
 }
 
 MessageTicket Messages::start_receive(int peer, void* data, std::size_t bytes, int tag, std::string_view what) {
-  if (device_.is_host()) return {transfers_.start_receive(peer, data, bytes, tag, what), {}};
+  if (device_.is_host()) return {transfers_.start_receive(peer, data, bytes, tag, what)};
   auto staged = stage(bytes);
   staged.arrives = data;
   const auto ticket = transfers_.start_receive(peer, staged.memory->data(), bytes, tag, what);
   staged_.emplace(ticket, std::move(staged));
-  return {ticket, {}};
+  return {ticket};
 }
 
 MessageTicket Messages::start_collective(const CollectiveCall& call, std::string_view what) {
-  if (device_.is_host()) return {transfers_.start_collective(call, what), {}};
+  if (device_.is_host()) return {transfers_.start_collective(call, what)};
   auto staged = stage(static_cast<std::size_t>(call.count) * size_of(call.dtype));
   staged.arrives = call.data;
   device_.download(staged.memory->data(), call.data, staged.bytes);
@@ -76,7 +102,7 @@ MessageTicket Messages::start_collective(const CollectiveCall& call, std::string
   on_host.data = staged.memory->data();
   const auto ticket = transfers_.start_collective(on_host, what);
   staged_.emplace(ticket, std::move(staged));
-  return {ticket, {}};
+  return {ticket};
 }
 
 MessageTicket Messages::start_collective(const DeviceCollective& collective, std::string_view what) {
@@ -86,7 +112,21 @@ MessageTicket Messages::start_collective(const DeviceCollective& collective, std
   return {{}, number};
 }
 
+MessageTicket Messages::start_at_center(SharedCenter::Call call, void* data, std::string_view what) {
+  ensure(center_.has_value(), "a program whose replicas meet one by one has a center");
+  if (!center_->busy()) waiting_.restart();
+  call.data = data;
+  return {{}, {}, center_->start(call, what)};
+}
+
+void Messages::meet_at_once(bool yes) {
+  if (center_) center_->meet_at_once(yes);
+}
+
+std::int64_t Messages::take_staleness() { return center_ ? center_->take_staleness() : 0; }
+
 bool Messages::done(const MessageTicket& ticket) {
+  if (ticket.at_center) return center_->done(*ticket.at_center);
   if (ticket.by_device) return groups_.collectives()->done(*ticket.by_device);
   if (!transfers_.done(ticket.by_host)) return false;
   if (const auto at = staged_.find(ticket.by_host); at != staged_.end()) {
@@ -98,6 +138,7 @@ bool Messages::done(const MessageTicket& ticket) {
 
 void Messages::progress() {
   if (transfers_.progress()) waiting_.restart();
+  if (center_ && center_->progress()) waiting_.restart();
   while (!by_device_.empty() && groups_.collectives()->done(by_device_.front().number)) {
     by_device_.erase(by_device_.begin());
     waiting_.restart();
@@ -105,24 +146,27 @@ void Messages::progress() {
 }
 
 void Messages::idle() {
-  if (by_device_.empty()) return transfers_.idle();
+  if (by_device_.empty() && !waits_at_center()) return transfers_.idle();
   progress();
-  if (by_device_.empty()) return;
+  if (by_device_.empty() && !waits_at_center()) return;
   world_.require_neighbours();
   waiting_.look(now_seconds());
   if (waiting_.seconds() > world_.stall_seconds())
-    throw world_.stalled("the devices of other ranks to take part in a collective for '" + std::string(by_device_.front().what) + "'");
+    throw world_.stalled(waits_at_center() ? center_->awaited()
+                                           : "the devices of other ranks to take part in a collective for '" +
+                                                 std::string(by_device_.front().what) + "'");
   ::sched_yield();
 }
 
 void Messages::wait_all() {
-  while (!by_device_.empty()) idle();
+  while (!by_device_.empty() || waits_at_center()) idle();
   transfers_.wait_all();
   for (auto& [ticket, staged] : staged_) finish(staged);
   staged_.clear();
 }
 
 TransferTimes Messages::times(const MessageTicket& ticket) const {
+  if (ticket.at_center) return center_->times(*ticket.at_center);
   if (!ticket.by_device) return transfers_.times(ticket.by_host);
   const auto times = groups_.collectives()->times(*ticket.by_device);
   return {times.begin, times.end};
@@ -131,6 +175,7 @@ TransferTimes Messages::times(const MessageTicket& ticket) const {
 void Messages::forget() {
   transfers_.forget();
   by_device_.clear();
+  if (center_) center_->forget();
   if (groups_.collectives() != nullptr) groups_.collectives()->forget();
 }
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "exec/comm/transfers.hpp"
+#include "exec/comm/shared_center.hpp"
 #include "exec/play/device_groups.hpp"
 
 namespace rehearsal::exec {
@@ -15,7 +15,7 @@ namespace rehearsal::exec {
 /// Something started, by the host or by the device; valid until Messages::forget().
 struct MessageTicket {
   Ticket by_host{};
-  std::optional<std::uint32_t> by_device;
+  std::optional<std::uint32_t> by_device = {}, at_center = {};
 };
 
 /// As Transfers. A message from a device leaves when the device has computed it; what arrives is on the device, in order behind what it was
@@ -30,6 +30,11 @@ class Messages {
   MessageTicket start_collective(const CollectiveCall&, std::string_view what);
   /// What the device carries out itself: devices().of() has its group.
   MessageTicket start_collective(const DeviceCollective&, std::string_view what);
+  /// Where replicas meet one by one (plan::kServers).
+  MessageTicket start_at_center(SharedCenter::Call, void* data, std::string_view what);
+  /// See SharedCenter; without effect where there is none.
+  void meet_at_once(bool);
+  [[nodiscard]] std::int64_t take_staleness();
   [[nodiscard]] const DeviceGroups& devices() const { return groups_; }
 
   [[nodiscard]] bool done(const MessageTicket&);
@@ -37,7 +42,7 @@ class Messages {
   void idle();
   void wait_all();
   [[nodiscard]] TransferTimes times(const MessageTicket&) const;
-  [[nodiscard]] std::int64_t allocated_bytes() const { return transfers_.allocated_bytes(); }
+  [[nodiscard]] std::int64_t allocated_bytes() const { return transfers_.allocated_bytes() + center_bytes_; }
   void forget();
 
  private:
@@ -52,6 +57,7 @@ class Messages {
     std::uint32_t number = 0;
     std::string_view what;
   };
+  [[nodiscard]] bool waits_at_center() const { return center_ && center_->busy(); }
   [[nodiscard]] Staged stage(std::size_t bytes);
   void finish(Staged&);
 
@@ -59,6 +65,8 @@ class Messages {
   Device& device_;
   Transfers transfers_;
   DeviceGroups groups_;
+  std::optional<SharedCenter> center_;
+  std::int64_t center_bytes_ = 0;
   std::vector<UnderWay> by_device_;
   WaitingTime waiting_;                                                ///< since anything has moved, while the device has some under way
   std::map<Ticket, Staged> staged_;                                    ///< under way, or not yet asked for

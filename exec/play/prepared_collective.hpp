@@ -2,9 +2,11 @@
 // A collective of a Program made ready for one rank: its steps and its group, found once.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "exec/comm/communicator.hpp"
+#include "exec/comm/shared_center.hpp"
 #include "exec/play/messages.hpp"
 #include "exec/play/operand_views.hpp"
 #include "plan/collectives/collective.hpp"
@@ -17,6 +19,7 @@ struct PreparedCollective {
   std::vector<int> group;
   int device_group = -1;
   bool one_sided = false;
+  std::optional<SharedCenter::Call> at_center;  ///< without its data
 };
 
 struct CollectivePlace {

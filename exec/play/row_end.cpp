@@ -7,6 +7,14 @@ namespace {
 
 constexpr int kWish = 2, kVerdict = 3;  // tags of the service channel, beside the communicator's own
 
+/// Steps that a rank may be ahead of rank 0: what replicas may be in meetings, and the steps to the next one. Not more than a few, since
+/// a row that is to end early ends so many steps later.
+std::int64_t steps_of_lead(const plan::Plan& plan, const StepRow& row) {
+  constexpr std::int64_t kMost = 16;
+  const auto longest = std::min(row.end - row.first, kMost);
+  return *plan.staleness >= longest ? longest : std::min(longest, (*plan.staleness + 1) * plan.local_steps);
+}
+
 }  // namespace
 
 RowEnd::RowEnd(Executor& executor, const Training& training, const StepRow& row)
@@ -18,6 +26,10 @@ RowEnd::RowEnd(Executor& executor, const Training& training, const StepRow& row)
   // Every stage needs what the first one computes, which runs so far ahead of itself; and its step s may begin passes of s + steps_ahead.
   lag_ = steps_ahead + 1;
   notice_ = lag_ + steps_ahead;
+  if (training.program.plan.staleness) {
+    lag_ = steps_of_lead(training.program.plan, row);
+    notice_ = lag_ + 1;  // a rank that hears it before step s + lag still plays that one
+  }
   for (int peer = 1; peer < world_.size() && world_.rank() == 0; ++peer) expect(under_way_->wishes, peer, kWish);
 }
 

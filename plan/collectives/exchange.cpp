@@ -5,6 +5,7 @@
 
 #include "plan/collectives/algorithm_rows.hpp"
 #include "plan/collectives/arrivals.hpp"
+#include "plan/collectives/meetings.hpp"
 
 namespace rehearsal::plan {
 namespace {
@@ -118,10 +119,15 @@ std::vector<CollectiveStep> steps_of(const Program& program, const CollectiveInf
     const auto& r = role.redistributions[static_cast<std::size_t>(info.redistribution)];
     return exchange_steps(me, ranks, packing_of(*program.sharding, r, position(program, member.rank, member.micro_batch)));
   }
-  return steps_in_parts(collective(info.kind, info.algorithm), {me, ranks, member.count, member.ranks_per_node, info.dealt});
+  const RowMember in_row{me, ranks, member.count, member.ranks_per_node, info.dealt};
+  if (const auto* row = meeting_row(info.algorithm)) return row->steps(info.kind, in_row, program.plan.center_ranks());
+  return steps_in_parts(collective(info.kind, info.algorithm), in_row);
 }
 
-bool is_one_sided(const CollectiveInfo& info) { return info.algorithm != kExchange && collective(info.kind, info.algorithm).one_sided; }
+bool is_one_sided(const CollectiveInfo& info) {
+  const bool is_row = info.algorithm != kExchange && meeting_row(info.algorithm) == nullptr;
+  return is_row && collective(info.kind, info.algorithm).one_sided;
+}
 
 Seconds collective_time(const Program& program, const CollectiveInfo& info, const Role& role, const CollectiveMember& member,
                         const CollectiveLinks& links) {
@@ -129,7 +135,9 @@ Seconds collective_time(const Program& program, const CollectiveInfo& info, cons
   const Bytes size(static_cast<double>(member.count) * member.element_bytes);
   if (info.algorithm == kExchange)
     return exchange_time(coordinate(program, member.rank, info.axis), steps_of(program, info, role, member), member.element_bytes, links);
-  return collective(info.kind, info.algorithm).closed_form(program.axes[info.axis].size, size, links);
+  const int ranks = program.axes[info.axis].size;
+  if (const auto* row = meeting_row(info.algorithm)) return row->closed_form(info.kind, ranks, size, links, program.plan.center_ranks());
+  return collective(info.kind, info.algorithm).closed_form(ranks, size, links);
 }
 
 }  // namespace rehearsal::plan

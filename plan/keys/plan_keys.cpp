@@ -87,6 +87,24 @@ std::string print_local_steps(const Plan& plan) { return std::to_string(plan.loc
 void parse_outer(Plan& plan, const std::string& value) { plan.outer = parse_outer_step(value); }
 std::string print_outer(const Plan& plan) { return to_text(plan.outer); }
 
+constexpr std::string_view kNone = "none", kAny = "any";
+void parse_staleness(Plan& plan, const std::string& value) {
+  plan.staleness.reset();
+  if (value == kNone) return;
+  if (value != kAny && !parse_number<std::int64_t>(value)) throw BadInput("must be a number of meetings (0: none is ahead), any, or none");
+  plan.staleness = value == kAny ? kAnyStaleness : whole_number(value, 0, std::numeric_limits<std::int32_t>::max());
+}
+std::string print_staleness(const Plan& plan) {
+  if (!plan.staleness) return std::string(kNone);
+  return *plan.staleness == kAnyStaleness ? std::string(kAny) : std::to_string(*plan.staleness);
+}
+
+void parse_servers(Plan& plan, const std::string& value) {
+  if (value != kAllReplicas && !parse_number<std::int64_t>(value)) throw BadInput("must be a number of replicas, at most dp, or all");
+  plan.servers = value == kAllReplicas ? 0 : static_cast<int>(whole_number(value, 1, kMostRanks));
+}
+std::string print_servers(const Plan& plan) { return plan.servers == 0 ? std::string(kAllReplicas) : std::to_string(plan.servers); }
+
 void parse_micro_batch(Plan& plan, const std::string& value) {
   plan.micro_batch = whole_number(value, 1, std::numeric_limits<std::int32_t>::max());
 }
@@ -259,7 +277,13 @@ constexpr std::array kTable{
     PlanKey{"local_steps", "rules", kInteger, false, parse_local_steps, print_local_steps,
             "replicas train by themselves and meet every so many steps (local SGD); 0: gradients are summed in every step"},
     PlanKey{"outer", "rules", kText, false, parse_outer, print_outer,
-            "what replicas do when they meet: average (their weights), nesterov, nesterov:RATE:MOMENTUM (DiLoCo)"},
+            "what replicas do when they meet: average (their weights), nesterov, nesterov:RATE:MOMENTUM (DiLoCo), elastic, elastic:PULL "
+            "(towards a center), gossip (with neighbours)"},
+    PlanKey{"staleness", "rules", kText, false, parse_staleness, print_staleness,
+            "replicas meet one by one, at a parameter server: meetings that one may be ahead of the slowest, any, or none (all meet at "
+            "once)"},
+    PlanKey{"servers", "rules", kText, false, parse_servers, print_servers,
+            "replicas that have parts of the parameter server of staleness: all, or a number"},
     // "auto" is a value here, the algorithm of least closed form, and therefore nothing to search
     PlanKey{"allreduce", "rules", kText, false, parse_allreduce, print_text<&Plan::allreduce>,
             "algorithm of gradient sums: auto (the quickest), ring, recursive-doubling, halving-doubling, hierarchical, binomial-tree, "

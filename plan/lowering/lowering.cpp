@@ -10,6 +10,7 @@
 #include "base/join.hpp"
 #include "plan/compressors.hpp"
 #include "plan/lowering/algorithms.hpp"
+#include "plan/lowering/meeting_rules.hpp"
 #include "plan/lowering/role_passes.hpp"
 #include "plan/memory/check_messages.hpp"
 #include "plan/plan_keys.hpp"
@@ -122,20 +123,6 @@ void warn_about_compressors(Program& program) {
                              (after > 0 ? "; before step " + std::to_string(after + 1) +
                                               " gradients travel whole, and a step takes what it takes with compression=none"
                                         : ""));
-}
-
-void warn_about_meetings(Program& program) {
-  const auto& plan = program.plan;
-  if (plan.local_steps == 0) return;
-  if (plan.dp == 1) return program.warnings.push_back("local_steps=" + std::to_string(plan.local_steps) + " is without effect for dp=1");
-  program.warnings.push_back(
-      "local_steps=" + std::to_string(plan.local_steps) + ",outer=" + to_text(plan.outer) +
-      ": different mathematics: replicas train by themselves, with a batch of " + std::to_string(program.batch / plan.dp) +
-      " each, and meet every " + std::to_string(plan.local_steps) + " steps" +
-      (plan.outer.rule == OuterRule::Nesterov
-           ? " (Douillard et al., \"DiLoCo: distributed low-communication training of language models\", 2023)"
-           : " (Stich, \"Local SGD converges fast and communicates little\", ICLR 2019)") +
-      (plan.exact_steps > 0 ? "; before step " + std::to_string(plan.exact_steps + 1) + " they sum gradients in every step" : ""));
 }
 
 void warn_about_sums(const LoweringContext& context, Program& program) {
@@ -328,28 +315,6 @@ void check_micro_batches(const graph::TrainingGraph& training, const Plan& p, st
                           "use shares=equal, and a micro_batch and a batch of which every replica has a whole number"});
 }
 
-/// Replicas that train by themselves have whole copies of what they train, and meet in whole steps.
-void check_local_steps(const graph::TrainingGraph& training, const Plan& p, std::vector<Violation>& violations) {
-  if (p.local_steps == 0) {
-    if (p.outer != OuterStep{})
-      violations.push_back({"outer", "is what replicas do when they meet, and local_steps=0 lets them never part", "use local_steps=50"});
-    return;
-  }
-  const auto refuse = [&](bool holds, const std::string& problem, const std::string& remedy) {
-    if (holds) violations.push_back({"local_steps", problem, "use " + remedy + ", or local_steps=0"});
-  };
-  refuse(p.zero > 0, "replicas keep all of what they train, and zero=" + std::to_string(p.zero) + " gives each a part", "zero=0");
-  refuse(p.ep > 1, "replicas keep all of what they train, and ep gives each other experts", "ep=1");
-  refuse(p.compression.of_sums() || p.compression.type_on_the_way(),
-         "gradients do not travel, and compression=" + to_text(p.compression) + " is for their way", "compression=none");
-  refuse(p.pp > 1 && schedule_of(p).placement == Placement::Both, "two ranks have halves of a gradient under schedule=" + p.schedule,
-         "another schedule");
-  refuse(p.pp > 1 && schedule_of(p).asynchronous, "steps run into each other under schedule=" + p.schedule, "schedule=1f1b");
-  refuse(training.batch % p.dp != 0 || has_uneven_shares(training.batch, p),
-         "the mean of weights is of replicas that saw as many samples each", "shares=equal and a batch that dp divides");
-  refuse(training.noise.whole != graph::TensorId::None, "--noise-scale compares gradients that replicas sum", "no --noise-scale");
-}
-
 /// Compressors take a rank's whole gradient, and what they leave is decoded once.
 void check_compressor(const Plan& p, std::vector<Violation>& violations) {
   const auto* row = compressor(p.compression.rule);
@@ -396,7 +361,7 @@ std::vector<Violation> validate(const graph::TrainingGraph& training, const Plan
   if (p.offload == Offload::Activations && p.compression.of_results())
     violations.push_back({"compression", "has nothing left to compress beside offload=activations", "leave one of them out"});
   check_compressor(p, violations);
-  check_local_steps(training, p, violations);
+  check_meetings(training, p, violations);
   if (!p.searched.empty()) violations.push_back({p.searched.front(), "is \"auto\"", "run `rehearse search` first, or give a value"});
   return violations;
 }

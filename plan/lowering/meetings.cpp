@@ -5,7 +5,15 @@
 //   nesterov  weights go back to where they last were equal, and from there a step of SGD with Nesterov momentum along the mean of the
 //             ways that the replicas went: DiLoCo (Douillard et al., "DiLoCo: distributed low-communication training of language
 //             models", 2023)
+//   elastic   a replica moves towards a center, and the center towards it: EASGD (Zhang, Choromanska, LeCun, "Deep learning with elastic
+//             averaging SGD", NIPS 2015)
+//   gossip    the mean of the own weights and those of both neighbours on a ring: D-PSGD (Lian et al., "Can decentralized algorithms
+//             outperform centralized algorithms?", NIPS 2017)
+// With Plan::staleness replicas meet one by one: each adds the way that it went, divided by their number, to a center and takes what the
+// center then is (Ho et al., "More effective distributed ML via a stale synchronous parallel parameter server", NIPS 2013).
 // States of optimizers stay each replica's own. Running statistics are averaged.
+
+#include "plan/collectives/meetings.hpp"
 
 #include <algorithm>
 
@@ -61,6 +69,25 @@ void RoleBuilder::scale_to_own(BufferIndex gradient, NodeId node, SumPlace place
   emit_kernel_of(node, kBlend, {{"alpha", static_cast<double>(c_.plan.dp)}, {"beta", 0.0}}, {{gradient, gradient}, place.body, place.when},
                  {gradient});
   during_ = During::Training;
+}
+
+bool RoleBuilder::is_batch_statistic(TensorId t) const {
+  return std::ranges::any_of(g_.nodes(), [&](const graph::Node& n) {
+    for (std::size_t k = 0; k < n.inputs.size(); ++k)
+      if (n.inputs[k] == t && graph::schema(n).is_batch_statistic(k)) return true;
+    return false;
+  });
+}
+
+/// In place of a sum over replicas, what it were if all had the same: of statistics that each takes of its own samples, and, where they
+/// wait for nobody, of a loss and of what it is divided by. Takes their axis out of `axes`.
+void RoleBuilder::scale_to_all(BufferIndex sum, TensorId t, SumPlace place, std::vector<std::size_t>& axes) {
+  const auto of_replicas = [&](std::size_t axis) { return c_.mesh_axis[axis] == place.mesh_axis; };
+  const bool is_loss = c_.plan.staleness && graph::element_count(g_[t].type.shape) == 1 && is_float(g_[t].type.dtype);
+  const bool is_own = is_loss || (c_.plan.bn == BatchStatistics::Local && is_batch_statistic(t));
+  if (!is_own || place.reduction != graph::LabelKind::Sum || std::erase_if(axes, of_replicas) == 0) return;
+  emit_kernel_of(g_[t].producer, kBlend, {{"alpha", static_cast<double>(c_.plan.dp)}, {"beta", 0.0}}, {{sum, sum}, place.body, place.when},
+                 {sum});
 }
 
 /// In place of all sums of a gradient: over all axes but that of the replicas, and over these in the first steps.
@@ -121,10 +148,90 @@ BufferIndex RoleBuilder::kept_beside(const Common& weights, const std::string& w
   return new_buffer(std::move(kept), nullptr);
 }
 
+/// `a` becomes ca * a + cb * b. The node is that for whose sake it is done.
+void RoleBuilder::blend(NodeId node, BufferIndex a, double ca, BufferIndex b, double cb) {
+  emit_kernel_of(node, kBlend, {{"alpha", ca}, {"beta", cb}}, {{a, b}, meeting_, When::Always}, {a});
+}
+
+/// Between replicas, outside of the table of collectives (collectives/meetings.hpp).
+void RoleBuilder::meet_by(std::string_view algorithm, CollectiveKind kind, BufferIndex buffer, MeetingPlace place) {
+  all_reduce(buffer, role_.buffers[buffer].tensor, {axis_of_replicas(), place.body, When::Always});
+  auto& info = role_.collectives.back();
+  info.kind = kind;
+  info.algorithm = algorithm;
+  info.center = place.vector;
+}
+
+/// Replicas that meet one by one may wait for each other nowhere else.
+void RoleBuilder::refuse_other_meetings() const {
+  for (const auto& body : role_.bodies)
+    for (const auto& i : body.instructions) {
+      if (i.kind != InstructionKind::Collective || i.during != During::Training) continue;
+      const auto& info = role_.collectives[static_cast<std::size_t>(i.collective)];
+      if (info.axis == axis_of_replicas())
+        throw Refusal("plan: staleness: replicas wait for each other in every step about '" +
+                      (i.tensor == TensorId::None ? std::string("a message") : g_[i.tensor].name) +
+                      "', which is of all samples of the batch; use staleness=none");
+    }
+}
+
+/// With the center: first all of one thing, then all of the other, so that nobody waits for one vector at a time.
+void RoleBuilder::meet_at_center(const std::vector<Common>& common) {
+  refuse_other_meetings();
+  const double share = 1.0 / c_.plan.dp, pull = c_.plan.outer.pull * share;
+  const bool elastic = c_.plan.outer.rule == OuterRule::Elastic;
+  std::vector<BufferIndex> center;  // as it was last seen
+  for (const auto& one : common) {
+    center.push_back(kept_beside(one, "center", MemoryCategory::Parameters));
+    const auto vector = static_cast<std::int32_t>(center.size()) - 1;
+    during_ = During::Partings;
+    copy_into(one.buffer, center.back(), prologue_);
+    meet_by(kServers, CollectiveKind::Broadcast, center.back(), {prologue_, vector});
+  }
+  for (const bool first : {true, false})
+    for (std::size_t n = 0; n < common.size(); ++n) {
+      const auto weights = common[n].buffer;
+      const auto vector = static_cast<std::int32_t>(n);
+      const bool adds = first != elastic;
+      during_ = During::Meetings;
+      if (adds && elastic) {  // what draws the replica to the center draws the center to the replica
+        blend(common[n].node, center[n], -pull, weights, pull);
+        blend(common[n].node, weights, 1, center[n], -1);
+      } else if (adds) {
+        blend(common[n].node, center[n], -share, weights, share);
+      }
+      meet_by(kServers, adds ? CollectiveKind::ReduceScatter : CollectiveKind::AllGather, center[n], {meeting_, vector});
+      if (!adds && !elastic) copy_into(center[n], weights, meeting_);
+    }
+  during_ = During::Consensus;
+  for (std::size_t n = 0; n < common.size() && elastic; ++n) {
+    meet_by(kServers, CollectiveKind::AllGather, center[n], {meeting_, static_cast<std::int32_t>(n)});
+    copy_into(center[n], common[n].buffer, meeting_);
+  }
+  during_ = During::Training;
+}
+
+void RoleBuilder::gossip(const std::vector<Common>& common) {
+  const double share = 1.0 / (1 + neighbours_on_ring(c_.plan.dp)), of_all = 1.0 / c_.plan.dp;
+  during_ = During::Meetings;
+  for (const auto& one : common) {
+    blend(one.node, one.buffer, share, one.buffer, 0);
+    meet_by(kNeighbours, CollectiveKind::AllReduce, one.buffer, {meeting_, -1});
+  }
+  during_ = During::Consensus;
+  for (const auto& one : common) {
+    blend(one.node, one.buffer, of_all, one.buffer, 0);
+    all_reduce(one.buffer, role_.buffers[one.buffer].tensor, {axis_of_replicas(), meeting_, When::Always});
+  }
+  during_ = During::Training;
+}
+
 /// One after the other: what follows the sum of one runs beside the sum of the next.
 void RoleBuilder::meet() {
   if (!replicas_part()) return;
   const auto common = common_to_replicas();
+  if (c_.plan.staleness) return meet_at_center(common);
+  if (c_.plan.outer.rule == OuterRule::Gossip) return gossip(common);
   const double share = 1.0 / c_.plan.dp;
   std::vector<BufferIndex> before;
   for (const auto& one : common) {

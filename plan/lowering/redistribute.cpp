@@ -209,6 +209,7 @@ BufferIndex RoleBuilder::summed(const Conversion& conversion, std::span<const Co
     decompress(sum_compressed(b, {b}, {axis_of_compressed(conversion.tensor, joint_axes(axes)), body, When::Always}), body);
     return b;
   }
+  if (replicas_part()) scale_to_all(b, conversion.tensor, {axis_of_replicas(), body, When::Always}, axes);
   const bool narrow = travels_narrowly(conversion.tensor) && is_for_update(conversion);
   const auto sum = narrow ? narrowed(b, body, When::Always) : b;
   for (const auto axis : joint_axes(axes)) all_reduce(sum, conversion.tensor, {axis, body, When::Always, steps.front().from.reduction});

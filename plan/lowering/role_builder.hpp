@@ -233,6 +233,17 @@ class RoleBuilder : public RoleDraft {
   void sum_within_replica(BufferIndex gradient, graph::TensorId, std::vector<std::size_t> axes, SumPlace);
   [[nodiscard]] std::vector<Common> common_to_replicas() const;
   [[nodiscard]] BufferIndex kept_beside(const Common& weights, const std::string& what, MemoryCategory);
+  struct MeetingPlace {
+    std::uint16_t body;
+    std::int32_t vector = -1;  ///< of a center
+  };
+  [[nodiscard]] bool is_batch_statistic(graph::TensorId) const;
+  void scale_to_all(BufferIndex sum, graph::TensorId, SumPlace, std::vector<std::size_t>& axes);
+  void blend(graph::NodeId, BufferIndex a, double ca, BufferIndex b, double cb);
+  void refuse_other_meetings() const;
+  void meet_by(std::string_view algorithm, CollectiveKind, BufferIndex, MeetingPlace);
+  void meet_at_center(const std::vector<Common>&);
+  void gossip(const std::vector<Common>&);
   /// Of a row of the operator table, on behalf of a node.
   std::uint32_t emit_kernel_of(graph::NodeId, std::string_view op, graph::Attributes, CallPlace, const std::vector<BufferIndex>& outputs);
 

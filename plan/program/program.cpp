@@ -222,6 +222,8 @@ bool runs_during(During during, const StepKind& kind) {
       return kind.meets;
     case During::Partings:
       return kind.parts;
+    case During::Consensus:
+      return kind.agrees;
   }
   return true;
 }

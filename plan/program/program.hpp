@@ -60,15 +60,17 @@ enum class When : std::uint8_t { Always, FirstMicroBatch, LastMicroBatch, AllBut
 
 /// In which steps of a training an instruction runs.
 enum class During : std::uint8_t {
-  Training,  ///< all of them
-  Exact,     ///< the first Plan::exact_steps
-  Later,     ///< those behind them
-  Meetings,  ///< every Plan::local_steps of those
-  Partings,  ///< the first of those, and the first that a training goes on with
+  Training,   ///< all of them
+  Exact,      ///< the first Plan::exact_steps
+  Later,      ///< those behind them
+  Meetings,   ///< every Plan::local_steps of those
+  Partings,   ///< the first of those, and the first that a training goes on with
+  Consensus,  ///< none: when all replicas are to have the same weights, behind a meeting that leaves them apart
 };
-inline constexpr std::array<std::string_view, 5> kDuringNames{"training", "exact steps", "later steps", "meetings", "partings"};
+inline constexpr std::array<std::string_view, 6> kDuringNames{"training", "exact steps", "later steps",
+                                                              "meetings", "partings",    "consensus"};
 struct StepKind {
-  bool later = true, meets = false, parts = false;
+  bool later = true, meets = false, parts = false, agrees = false;
 };
 
 enum class BodyKind : std::uint8_t {
@@ -168,6 +170,7 @@ struct CollectiveInfo {
   std::vector<DealtOut> dealt = {};
   std::int32_t redistribution = -1;  ///< into Role::redistributions, one of those that share the vector; -1: a sum over the ranks
   graph::LabelKind reduction = graph::LabelKind::Sum;  ///< of AllReduce, ReduceScatter: how two elements become one
+  std::int32_t center = -1;                            ///< kServers: which vector of the center (collectives/meetings.hpp)
   bool received_behind = false;                        ///< AllToAll: the vector's first half is sent, the second is what arrives, by source
 };
 

@@ -110,6 +110,7 @@ Ordered role_json(const Role& role, const graph::Graph& g) {
                                 {"dealt", dealt_json(c.dealt)},
                                 {"reduction", std::string(graph::name(c.reduction))},
                                 {"redistribution", index_json(c.redistribution)}});
+    if (c.center >= 0) j["collectives"].back()["center"] = c.center;
     if (c.received_behind) j["collectives"].back()["received_behind"] = true;
   }
   for (const auto& body : role.bodies) {
@@ -302,7 +303,7 @@ class RoleReader {
     }
     role_.collectives.clear();
     for (const auto& e : entry_.entries("collectives")) {
-      e.only({"kind", "algorithm", "axis", "dealt", "reduction", "redistribution", "received_behind"});
+      e.only({"kind", "algorithm", "axis", "dealt", "reduction", "redistribution", "received_behind", "center"});
       CollectiveInfo c;
       c.kind = e.one_of<CollectiveKind>("kind", names_of<CollectiveKind, kCollectiveKinds>());
       c.algorithm = e.get<std::string>("algorithm");
@@ -310,6 +311,7 @@ class RoleReader {
       c.dealt = dealt_of(e);
       c.reduction = e.one_of<graph::LabelKind>("reduction", kReductions);
       c.redistribution = e.reference("redistribution", role_.redistributions.size());
+      c.center = e.get_or<std::int32_t>("center", -1);
       c.received_behind = e.get_or<bool>("received_behind", false);
       if (c.received_behind && c.kind != CollectiveKind::AllToAll) e.refuse("received_behind is of an all-to-all");
       role_.collectives.push_back(std::move(c));

@@ -123,6 +123,14 @@ void outer(const PlanQuestion& q, Violations& v) {
     v.push_back({"outer", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
 }
 
+void staleness(const PlanQuestion& q, Violations& v) {
+  if (q.plan.staleness) v.push_back({"staleness", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
+}
+
+void servers(const PlanQuestion& q, Violations& v) {
+  if (q.plan.servers > 0) v.push_back({"servers", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
+}
+
 void compression(const PlanQuestion& q, Violations& v) {
   if (q.plan.compression != plan::Compression{})
     v.push_back({"compression", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
@@ -169,6 +177,8 @@ constexpr std::array kRules{PlanRule{"dp", dp},
                             PlanRule{"exact_steps", exact_steps},
                             PlanRule{"local_steps", local_steps},
                             PlanRule{"outer", outer},
+                            PlanRule{"staleness", staleness},
+                            PlanRule{"servers", servers},
                             PlanRule{"allreduce", allreduce},
                             PlanRule{"algorithms", algorithms},
                             PlanRule{"overlap", nullptr},

@@ -49,7 +49,9 @@ Plan any_plan(std::uint64_t seed) {
   p.compression = parse_compression(draw.of({"none", "bf16", "gist-sparse", "gist-sparse:0.6", "1bit-adam", "sparcml:0.05"}));
   p.exact_steps = draw.of({0, 0, 100});
   p.local_steps = draw.of({0, 0, 7});
-  p.outer = parse_outer_step(draw.of({"average", "nesterov", "nesterov:1:0"}));
+  p.outer = parse_outer_step(draw.of({"average", "nesterov", "nesterov:1:0", "elastic:0.5", "gossip"}));
+  p.staleness = draw.of({std::optional<std::int64_t>(), std::optional<std::int64_t>(3), std::optional(kAnyStaleness)});
+  p.servers = draw.of({0, 2});
   p.allreduce = draw.of({"auto", "ring", "hierarchical"});
   p.overlap = draw.below(2);
   p.bn = choice_named<BatchStatistics>(draw.of({"batch", "local", "sync"}));

@@ -65,6 +65,8 @@ TEST_CASE("passes run where the plan has something for them to do") {
   CHECK(!ran(one, "weight gradients"));
   CHECK(!ran(one, "meet"));
   CHECK(ran(passes_of("dp=2,local_steps=2"), "meet"));
+  CHECK(ran(passes_of("dp=2,local_steps=2,staleness=1,outer=elastic"), "meet"));
+  CHECK(ran(passes_of("dp=4,local_steps=2,outer=gossip"), "meet"));
   const auto apart = passes_of("dp=2,overlap=off");
   CHECK(ran(apart, "keep collectives apart"));
   CHECK(!ran(apart, "prefetch"));

@@ -78,7 +78,8 @@ std::string text_of_keys(const std::set<std::string>& keys) {
 
 TEST_CASE("a Program's file read again is the same file") {
   const auto* const plan =
-      GENERATE("dp=2,pp=2,micro_batch=2", "dp=2,compression=sparcml:0.5,exact_steps=3", "dp=2,local_steps=4,outer=nesterov");
+      GENERATE("dp=2,pp=2,micro_batch=2", "dp=2,compression=sparcml:0.5,exact_steps=3", "dp=2,local_steps=4,outer=nesterov",
+               "dp=2,local_steps=4,staleness=1,outer=elastic", "dp=2,local_steps=4,outer=gossip");
   INFO(plan);
   const Written w(plan);
   const auto again = read_program_file(w.path, w.lowered(), w.training.graph);

@@ -43,6 +43,8 @@ constexpr Sample kSamples[] = {
     {"compression", "dp=2", "dp=2,compression=bf16"},
     {"local_steps", "dp=2", "dp=2,local_steps=4"},
     {"outer", "dp=2", "dp=2,outer=nesterov"},
+    {"staleness", "dp=2", "dp=2,staleness=1"},
+    {"servers", "dp=2", "dp=2,servers=1"},
     {"exact_steps", "dp=2", "dp=2,exact_steps=100"},
     {"allreduce", "dp=8", "dp=8,allreduce=binomial-tree"},
     {"overlap", "dp=8", "dp=8,overlap=off", kWide},

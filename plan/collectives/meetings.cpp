@@ -1,0 +1,98 @@
+#include "plan/collectives/meetings.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "plan/collectives/algorithm_rows.hpp"
+
+namespace rehearsal::plan {
+namespace {
+
+/// -1: the rank is no server.
+int server_at(int rank, int servers, int ranks) {
+  for (int server = 0; server < servers; ++server)
+    if (rank_of_server(server, servers, ranks) == rank) return server;
+  return -1;
+}
+
+/// In step s a rank deals with those s further on and s before, as in a pairwise exchange.
+std::vector<CollectiveStep> server_steps(CollectiveKind kind, const RowMember& m, int servers) {
+  std::vector<CollectiveStep> steps;
+  if (kind == CollectiveKind::Broadcast) return steps;
+  const auto block_of = [&](int rank) {
+    const int server = server_at(rank, servers, m.ranks);
+    return server < 0 ? Range{} : block(m.count, servers, server);
+  };
+  const bool adds = kind == CollectiveKind::ReduceScatter;
+  for (int s = 1; s < m.ranks; ++s) {
+    const int to = (m.rank + s) % m.ranks, from = (m.rank - s + m.ranks) % m.ranks;
+    add_step(steps, exchange(to, block_of(adds ? to : m.rank), from, block_of(adds ? m.rank : from), adds));
+  }
+  return steps;
+}
+
+/// Of messages between ranks of all distances, one for each server at a time. A node has one for each of its servers; where these are few,
+/// all of the nearest ranks behind them are of their nodes.
+Seconds time_to_servers(int ranks, Bytes part, const CollectiveLinks& links, int servers) {
+  if (one_node(ranks, links)) return static_cast<double>(ranks - 1) * message_time(links, false, part, servers);
+  const int node = links.ranks_per_node, of_node = (servers * node + ranks - 1) / ranks, inside = node / of_node - 1;
+  Seconds total = static_cast<double>(inside) * message_time(links, false, part, of_node);
+  for (int s = 1; s < ranks - inside; ++s) {
+    const int distance = std::min(s, ranks - s), leaving = std::min({distance, node, of_node});
+    const Seconds outer = message_time(links, true, part, leaving, path_of(links.around, distance));
+    total += leaving == of_node ? outer : std::max(outer, message_time(links, false, part, of_node - leaving));
+  }
+  return total;
+}
+
+/// Adding: (P-1)(a + S/(K B) + g S/K) with K servers; reading: (P-1)(a + S/(K B)).
+Seconds server_time(CollectiveKind kind, int ranks, Bytes size, const CollectiveLinks& links, int servers) {
+  if (kind == CollectiveKind::Broadcast) return {};
+  const Bytes part = size / static_cast<double>(servers);
+  const Seconds moved = time_to_servers(ranks, part, links, servers);
+  return kind == CollectiveKind::ReduceScatter ? moved + static_cast<double>(ranks - 1) * (part / links.reduction) : moved;
+}
+
+std::vector<CollectiveStep> neighbour_steps(CollectiveKind, const RowMember& m, int) {
+  std::vector<CollectiveStep> steps;
+  const Range all{0, m.count};
+  const int next = (m.rank + 1) % m.ranks, before = (m.rank + m.ranks - 1) % m.ranks;
+  if (m.ranks > 1) add_step(steps, exchange(next, all, before, all, true));
+  if (m.ranks < 3 || steps.empty()) return steps;
+  steps.back().with_next = true;
+  add_step(steps, exchange(before, all, next, all, true));
+  return steps;
+}
+
+/// a + 2 S/B + 2 g S; of two ranks a + S/B + g S.
+Seconds neighbour_time(CollectiveKind, int ranks, Bytes size, const CollectiveLinks& links, int) {
+  if (ranks < 2) return {};
+  const Bytes both = size * static_cast<double>(neighbours_on_ring(ranks));
+  return slowest_message(ranks, both, links) + both / links.reduction;
+}
+
+constexpr std::array kMeetingRows{MeetingRow{kServers, server_steps, server_time},
+                                  MeetingRow{kNeighbours, neighbour_steps, neighbour_time}};
+
+}  // namespace
+
+std::int64_t center_bytes(const Program& program, const Role& role) {
+  const auto servers = program.plan.center_ranks();
+  std::int64_t bytes = 0;
+  for (const auto& body : role.bodies)
+    for (const auto& i : body.instructions) {
+      if (i.kind != InstructionKind::Collective) continue;
+      const auto& info = role.collectives[static_cast<std::size_t>(i.collective)];
+      if (info.algorithm != kServers || info.kind != CollectiveKind::Broadcast) continue;
+      const auto& vector = role.buffers[i.outputs.front()];
+      bytes += (graph::element_count(vector.shapes.front()) + servers - 1) / servers * static_cast<std::int64_t>(size_of(vector.dtype));
+    }
+  return bytes;
+}
+
+const MeetingRow* meeting_row(std::string_view algorithm) {
+  const auto row = std::ranges::find(kMeetingRows, algorithm, &MeetingRow::name);
+  return row == kMeetingRows.end() ? nullptr : row;
+}
+
+}  // namespace rehearsal::plan

@@ -1,0 +1,37 @@
+#pragma once
+// Messages of replicas that meet in part: with a center that some of them hold (Plan::staleness), with their neighbours (gossip). Not rows
+// of the table of collectives, since none of its kinds promises what they do.
+
+#include <string_view>
+
+#include "plan/collectives/exchange.hpp"
+
+namespace rehearsal::plan {
+
+/// ReduceScatter: every rank sends each server its block, which the server adds to its own. AllGather: the servers send all ranks their
+/// blocks. Broadcast: each server takes its block of what all have; no message.
+inline constexpr std::string_view kServers = "servers";
+/// AllReduce: every rank sends its vector to both neighbours on a ring, and adds theirs to its own.
+inline constexpr std::string_view kNeighbours = "neighbours";
+
+/// Position in the group of a server, counted from 0: they are spread evenly.
+[[nodiscard]] constexpr int rank_of_server(int server, int servers, int ranks) {
+  return static_cast<int>(static_cast<std::int64_t>(server) * ranks / servers);
+}
+/// Neighbours that a rank of a ring has.
+[[nodiscard]] constexpr int neighbours_on_ring(int ranks) { return ranks < 3 ? ranks - 1 : 2; }
+
+/// What a rank that serves holds of the center beside its arena, where other ranks write: the most that any server of the role does.
+[[nodiscard]] std::int64_t center_bytes(const Program&, const Role&);
+
+struct MeetingRow {
+  std::string_view name;
+  std::vector<CollectiveStep> (*steps)(CollectiveKind, const RowMember&, int servers);
+  /// Without other traffic, all ranks starting together. Of servers exact on one level of links where all ranks serve, else each step
+  /// counts in full; of neighbours where both messages share a rank's port.
+  Seconds (*closed_form)(CollectiveKind, int ranks, Bytes, const CollectiveLinks&, int servers);
+};
+/// nullptr: the algorithm is none of these.
+[[nodiscard]] const MeetingRow* meeting_row(std::string_view algorithm);
+
+}  // namespace rehearsal::plan

@@ -1,0 +1,128 @@
+// Messages of replicas that meet in part: what their steps leave on every rank, and how long they take against their closed forms.
+#include "plan/collectives/meetings.hpp"
+
+#include "base/error.hpp"
+#include "plan/plan.hpp"
+#include "tests/catch.hpp"
+#include "tests/plan/collective_play.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::plan;
+using namespace rehearsal::plan::played;
+
+namespace {
+
+struct Asked {
+  std::string_view algorithm;
+  CollectiveKind kind = CollectiveKind::AllReduce;
+  int ranks = 1, servers = 1;
+  std::int64_t count = 0;
+};
+
+Steps steps_of_all(const Asked& q) {
+  Steps steps;
+  for (int rank = 0; rank < q.ranks; ++rank) steps.push_back(meeting_row(q.algorithm)->steps(q.kind, {rank, q.ranks, q.count}, q.servers));
+  return steps;
+}
+
+CollectiveLinks one_level() { return {Seconds(1e-6), Seconds(7e-6), BytesPerSecond(9e9), BytesPerSecond(2e9), BytesPerSecond(5e9), 1}; }
+
+/// Element e of rank r begins as (r + 1) · (e + 1).
+double initial(int rank, std::int64_t element) { return static_cast<double>(rank + 1) * static_cast<double>(element + 1); }
+
+std::vector<std::vector<double>> left_by(const Asked& q) {
+  const auto steps = steps_of_all(q);
+  Play play(steps, clock_of(one_level()));
+  for (int r = 0; r < q.ranks; ++r)
+    for (std::int64_t e = 0; e < q.count; ++e) {
+      if (e == 0) play.memory.emplace_back();
+      play.memory.back().push_back(initial(r, e));
+    }
+  REQUIRE(play.run() >= 0);
+  return play.memory;
+}
+
+}  // namespace
+
+TEST_CASE("servers are spread evenly over the replicas") {
+  for (int server = 0; server < 4; ++server) CHECK(rank_of_server(server, 4, 4) == server);
+  CHECK(rank_of_server(0, 2, 8) == 0);
+  CHECK(rank_of_server(1, 2, 8) == 4);
+  CHECK(rank_of_server(2, 3, 8) == 5);  // 16/3
+  Plan p;
+  p.dp = 8;
+  CHECK(p.center_ranks() == 8);
+  p.servers = 3;
+  CHECK(p.center_ranks() == 3);
+}
+
+TEST_CASE("servers add what all ranks have of their blocks, and all ranks read these") {
+  for (const int ranks : {2, 3, 5, 8})
+    for (const int servers : {1, 2, ranks}) {
+      INFO(ranks << " ranks, " << servers << " servers");
+      const Asked adding{kServers, CollectiveKind::ReduceScatter, ranks, servers, 11};
+      const auto sums = left_by(adding), read = left_by({kServers, CollectiveKind::AllGather, ranks, servers, 11});
+      for (int server = 0; server < servers; ++server) {
+        const auto at = static_cast<std::size_t>(rank_of_server(server, servers, ranks));
+        const auto own = block(11, servers, server);
+        for (auto e = own.begin; e < own.end; ++e) {
+          const auto element = static_cast<std::size_t>(e);
+          CHECK(sums[at][element] == ranks * (ranks + 1) / 2.0 * static_cast<double>(e + 1));
+          for (const auto& rank : read) CHECK(rank[element] == initial(static_cast<int>(at), e));
+        }
+      }
+      CHECK(steps_of_all({kServers, CollectiveKind::Broadcast, ranks, servers, 11}).front().empty());
+    }
+}
+
+TEST_CASE("neighbours on a ring add each other's vectors") {
+  for (const int ranks : {2, 3, 4, 7}) {
+    INFO(ranks << " ranks");
+    const auto left = left_by({kNeighbours, CollectiveKind::AllReduce, ranks, 1, 5});
+    for (int r = 0; r < ranks; ++r) {
+      const int next = (r + 1) % ranks, before = (r + ranks - 1) % ranks;
+      for (std::int64_t e = 0; e < 5; ++e) {
+        const double wanted = initial(r, e) + initial(next, e) + (ranks > 2 ? initial(before, e) : 0);
+        CHECK(left[static_cast<std::size_t>(r)][static_cast<std::size_t>(e)] == wanted);
+      }
+    }
+  }
+  CHECK(steps_of_all({kNeighbours, CollectiveKind::AllReduce, 1, 1, 5}).front().empty());
+}
+
+TEST_CASE("closed forms of meetings, by hand") {
+  // 4 ranks, a node each, 4 MB: latency 7 us, 2 GB/s, additions at 5 GB/s.
+  const auto time = [&](std::string_view algorithm, CollectiveKind kind, int servers) {
+    return meeting_row(algorithm)->closed_form(kind, 4, Bytes(4e6), one_level(), servers).value();
+  };
+  // All serve: 3 times 7 us + 1 MB / 2 GB/s + 1 MB / 5 GB/s; reading adds nothing.
+  CHECK(time(kServers, CollectiveKind::ReduceScatter, 4) == Approx(3 * (7e-6 + 500e-6 + 200e-6)));
+  CHECK(time(kServers, CollectiveKind::AllGather, 4) == Approx(3 * (7e-6 + 500e-6)));
+  // One serves, and has three vectors to take in.
+  CHECK(time(kServers, CollectiveKind::ReduceScatter, 1) == Approx(3 * (7e-6 + 2000e-6 + 800e-6)));
+  CHECK(time(kServers, CollectiveKind::Broadcast, 1) == 0);
+  // Two vectors through a port, both added.
+  CHECK(time(kNeighbours, CollectiveKind::AllReduce, 1) == Approx(7e-6 + 4000e-6 + 1600e-6));
+  // Played step by step the same.
+  for (const int servers : {1, 2, 4})
+    for (const auto kind : {CollectiveKind::ReduceScatter, CollectiveKind::AllGather}) {
+      const auto steps = steps_of_all({kServers, kind, 4, servers, 1'000'000});
+      const double played = Play(steps, clock_of(one_level())).run();
+      INFO(servers << " servers");
+      CHECK(played <= time(kServers, kind, servers) * (1 + 1e-9));
+      if (servers != 2) CHECK(played == Approx(time(kServers, kind, servers)).epsilon(1e-9));
+    }
+  CHECK(meeting_row("ring") == nullptr);
+}
+
+TEST_CASE("how replicas meet is written as it is read") {
+  CHECK(parse_plan("dp=4,local_steps=1,staleness=any").staleness == kAnyStaleness);
+  CHECK(parse_plan("dp=4,local_steps=1,staleness=none").staleness == std::nullopt);
+  CHECK(to_text(parse_plan("dp=4,local_steps=2,staleness=3,servers=2,outer=elastic")) ==
+        "dp=4,local_steps=2,outer=elastic:0.9,staleness=3,servers=2");
+  CHECK_THROWS_WITH(parse_plan("dp=2,staleness=-1"), contains("staleness=-1"));
+  CHECK_THROWS_WITH(parse_plan("dp=2,staleness=often"), contains("any, or none"));
+  CHECK_THROWS_WITH(parse_plan("dp=2,servers=0"), contains("servers=0"));
+  CHECK_THROWS_WITH(parse_plan("dp=2,outer=elastic:1.5"), contains("as in elastic:0.9"));
+  CHECK_THROWS_WITH(parse_plan("dp=2,outer=gossip:2"), contains("takes no numbers"));
+}
