@@ -75,6 +75,7 @@ Json to_json(const predict::Assessment& a, double steps) {
   j["mfu"] = a.mfu;
   if (!a.shares.empty()) j["shares"] = a.shares;
   for (const auto& part : predict::kBreakdownParts) j["breakdown"][std::string(part.key)] = (a.breakdown.*part.seconds).value();
+  if (a.stragglers) j["waiting_for_stragglers_seconds"] = a.stragglers->value();
   j["bottleneck"] = a.bottleneck;
   j["limiting"] = Json{{"rank", a.limiting_rank}, {"imbalance_seconds", a.imbalance.value()}};
   j["evidence"] = Json{{"exact", a.evidence[0]}, {"fitted", a.evidence[1]}, {"datasheet", a.evidence[2]}};

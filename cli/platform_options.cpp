@@ -28,6 +28,7 @@
 #include "predict/input_predictor.hpp"
 #include "predict/lowered_predictor.hpp"
 #include "predict/ruled_predictor.hpp"
+#include "predict/stragglers.hpp"
 #include "search/search.hpp"
 
 namespace rehearsal::cli {
@@ -84,6 +85,8 @@ void PlatformOptions::add_without_platform_to(CLI::App& app) {
   app.add_option("--recipe", recipe, "KEY=VALUE,...: what recipes of a --framework choose besides the plan; the keys are listed below");
   app.add_option("--imbalance", imbalance,
                  "tokens among experts: balanced (default), zipf:S, or a file with a JSON list of a number for each");
+  app.add_option("--jitter", jitter,
+                 "ranks are not equally quick in every step: standard deviation of the time that one computes, as a share of it (0.1)");
   app.add_option("--plan", plan, "compact text such as dp=8,pp=2, or a plan file");
   add_costs_to(app);
 }
@@ -261,8 +264,9 @@ std::vector<std::string> JobSetup::left_to_program(const plan::Plan& plan) const
   return left;
 }
 
-/// How long the training is, and what its steps wait for.
+/// How long the training is, and what its steps wait for: other ranks, samples.
 void JobSetup::add_input(const ModelOptions& model, const PlatformOptions& o) {
+  if (o.jitter) predictor_ = predict::with_jitter(std::move(predictor_), {*o.jitter});
   input_ = known_input(o.input, model, platform_);
   if (!input_.left_out.empty()) warnings_.push_back(input_.left_out);
   steps_ = steps_of(o.input.extent, input_.samples, predictor_->batch(), predictor_->graph());
@@ -292,6 +296,7 @@ std::string JobSetup::look_for_others(const ModelOptions& model, const PlatformO
   auto usual = std::move(predictor_);
   for (const auto* other : predict::frameworks::others_seen_on(platform_, kind)) {
     predict_as(*other, model, o, usual->graph());
+    if (o.jitter) predictor_ = predict::with_jitter(std::move(predictor_), {*o.jitter});
     if (input_.question) predictor_ = predict::with_input(std::move(predictor_), *input_.question);
     if (!room_for(*predictor_, given, o.plan).enough) continue;
     add_rules(model);

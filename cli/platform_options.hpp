@@ -20,6 +20,7 @@ inline constexpr const char* kPlatformHelp = "a platform file, or a name of the 
 
 struct PlatformOptions {
   std::string platform, machine, framework, plan, recipe, imbalance;
+  std::optional<double> jitter;
   std::optional<std::int64_t> nodes, devices;
   costmodel::CostOverrides costs;
   InputOptions input;

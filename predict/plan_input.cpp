@@ -40,6 +40,17 @@ void add_input(Assessment& a, const StepInput& input, const platforms::Platform&
   a.cost = sum(a.cost, 1, a.input->second_of_waiting, waiting.value());
 }
 
+void add_waiting(Assessment& a, Seconds waiting, const platforms::Platform& platform) {
+  const double slower = (a.step + waiting) / a.step;
+  a.step_seconds = {a.step_seconds.value * slower, a.step_seconds.low * slower, a.step_seconds.high * slower};
+  a.step += waiting;
+  a.samples_per_second /= slower;
+  a.mfu /= slower;
+  a.breakdown.exposed_communication += waiting;
+  a.bottleneck = bottleneck_of(a.breakdown);
+  a.cost = sum(a.cost, 1, second_of_waiting(platform, a.ranks), waiting.value());
+}
+
 Interval training_seconds(const Assessment& a, double steps) {
   const double first = first_steps(a, steps);
   const auto one = a.input ? a.input->first_epoch_step() : Interval{};

@@ -20,6 +20,9 @@ struct PlanInput {
 /// Of a step that is assessed without input. `rests_on`: grounds_of().
 void add_input(Assessment&, const StepInput&, const platforms::Platform&, const std::string& rests_on);
 
+/// A step that is so much longer because ranks wait for each other.
+void add_waiting(Assessment&, Seconds, const platforms::Platform&);
+
 /// Of a training of so many steps; those of the first epoch may take longer than the others.
 [[nodiscard]] costmodel::Interval training_seconds(const Assessment&, double steps);
 [[nodiscard]] costmodel::JobCost training_cost(const Assessment&, double steps);

@@ -104,6 +104,7 @@ class FrameworkOptions(CostOptions, PlaceOptions, total=False):
 class PredictionOptions(ModelOptions, FrameworkOptions, InputOptions, ExtentOptions, GoodputOptions, total=False):
     """What estimate, simulate and search share."""
 
+    jitter: Number
     plan: Union[Text, Mapping[str, object]]
 
 
