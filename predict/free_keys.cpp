@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/join.hpp"
 #include "plan/compressors.hpp"
@@ -132,6 +133,35 @@ void reset_compression(plan::Plan& plan) {
   plan.exact_steps = 0;
 }
 
+/// Of replicas that train by themselves, as the papers that say what a plan does have tried them: rarely, one by one, or with neighbours.
+Plans meetings(Predictor& p, const plan::Plan& plan) {
+  Plans plans{plan};
+  const bool parts = plan.dp > 1 && p.batch() % plan.dp == 0 && plan.zero == 0 && plan.ep == 1 && !plan.compression.of_sums() &&
+                     !plan.compression.type_on_the_way();
+  if (!parts) return plans;
+  constexpr std::int64_t kFew = 10;
+  struct Way {
+    std::int64_t every;
+    std::optional<std::int64_t> staleness;
+    std::string_view outer;
+  };
+  for (const auto& way : {Way{kFew, {}, "average"}, Way{1, {}, "gossip"}, Way{1, 1, "average"}, Way{1, 4, "average"},
+                          Way{kFew, 1, "average"}, Way{kFew, 1, "elastic"}}) {
+    auto& one = plans.emplace_back(plan);
+    one.local_steps = way.every;
+    one.staleness = way.staleness;
+    one.outer = plan::parse_outer_step(way.outer);
+  }
+  return plans;
+}
+
+void reset_meetings(plan::Plan& plan) {
+  plan.local_steps = 0;
+  plan.outer = {};
+  plan.staleness.reset();
+  plan.servers = 0;
+}
+
 constexpr std::array kKeys{FreeKey{"micro_batch", micro_batches, reset_member<&plan::Plan::micro_batch>},
                            FreeKey{"sequence_parallel", sequence_parallelism, reset_member<&plan::Plan::sequence_parallel>},
                            FreeKey{"zero", sharded_updates, reset_member<&plan::Plan::zero>},
@@ -144,7 +174,8 @@ constexpr std::array kKeys{FreeKey{"micro_batch", micro_batches, reset_member<&p
                            FreeKey{"allreduce", choices_of_allreduce, reset_member<&plan::Plan::allreduce>, false},
                            FreeKey{"offload", offloads, reset_member<&plan::Plan::offload>, false},
                            FreeKey{"compression", compressions, reset_member<&plan::Plan::compression>, false},
-                           FreeKey{"compression", compressions_of_gradients, reset_compression, false, "compression"}};
+                           FreeKey{"compression", compressions_of_gradients, reset_compression, false, "compression"},
+                           FreeKey{"local_steps", meetings, reset_meetings, false, "async"}};
 
 /// The keys in which two plans differ, as the second has them.
 std::vector<std::pair<std::string, std::string>> differences(const Predictor& p, const plan::Plan& from, const plan::Plan& to) {

@@ -21,6 +21,7 @@
 #include "cli/power_caps.hpp"
 #include "plan/compressors.hpp"
 #include "platforms/strict_json.hpp"
+#include "predict/free_keys.hpp"
 #include "predict/memory_risk.hpp"
 #include "predict/simulation.hpp"
 
@@ -80,8 +81,9 @@ std::vector<std::string> allowed_mathematics(const SearchOptions& o, const JobSe
       throw Refusal("--allow " + word + ": predictions of " + first.predictor().framework().name +
                     " do not know it; use --framework rehearse");
     const auto named = o.platform.plan.empty() ? std::vector<std::string_view>() : plan::named_keys(o.platform.plan);
-    for (const auto& key : named)
-      if (key == word) throw BadInput("--allow " + word, "and --plan exclude each other, which says " + word + " itself; leave one out");
+    for (const auto& row : predict::free_keys())
+      if (row.allowed_by == word && std::ranges::count(named, row.key) > 0)
+        throw BadInput("--allow " + word, "and --plan exclude each other, which says " + std::string(row.key) + " itself; leave one out");
   }
   return allowed;
 }
@@ -89,8 +91,10 @@ std::vector<std::string> allowed_mathematics(const SearchOptions& o, const JobSe
 /// A plan that names no key as auto is the only one there is.
 void warn_of_nothing_to_search(const SearchOptions& o, const search::SearchOptions& options, const Terminal& terminal) {
   if (o.platform.plan.empty() || !options.fixed.searched.empty() || !options.allowed.empty()) return;
-  terminal.warn("--plan " + o.platform.plan + " leaves nothing to search: keys that it does not name have their defaults; write KEY=auto for each that is to be searched, as in "
-                "micro_batch=auto");
+  terminal.warn(
+      "--plan " + o.platform.plan +
+      " leaves nothing to search: keys that it does not name have their defaults; write KEY=auto for each that is to be searched, as in "
+      "micro_batch=auto");
 }
 
 /// What the best plan costs that no time shows.
@@ -98,6 +102,10 @@ void warn_of_mathematics(const plan::Plan& best, const Terminal& terminal) {
   if (const auto* row = plan::compressor(best.compression.rule))
     terminal.warn("the best plan has other mathematics, compression=" + to_text(best.compression) + ": " + std::string(row->caveat) + " (" +
                   std::string(row->source) + ")");
+  if (best.local_steps > 0)
+    terminal.warn("the best plan has other mathematics: replicas train by themselves and meet every " + std::to_string(best.local_steps) +
+                  (best.local_steps == 1 ? " step" : " steps") + (best.staleness ? ", one by one" : "") + ", outer=" + to_text(best.outer) +
+                  "; whether as many steps reach the same loss is another question (docs/local-steps.md)");
 }
 
 search::SearchOptions search_options(const SearchOptions& o, const JobSetup& first) {
@@ -268,7 +276,9 @@ Action add_search(CLI::App& app) {
   o->platform.input.add_to(app);
   o->goodput.add_to(app);
   app.add_option("--budget", o->budget, "30s, or 2000plans to be reproducible; 60s when it is left out");
-  app.add_option("--allow", o->allowed, "other mathematics that may be chosen: compression (of gradients, docs/compression.md)")
+  app.add_option("--allow", o->allowed,
+                 "other mathematics that may be chosen: compression (of gradients, docs/compression.md), async (replicas meet now and "
+                 "then, or one by one, docs/local-steps.md)")
       ->delimiter(',');
   app.add_option("--plans", o->plans, "a file of plans to rank, one a line or a JSON array: these and no others");
   app.add_option("--confirm", o->confirm, "so many of the best plans are played before they are ranked")->check(CLI::Range(0, 1000));

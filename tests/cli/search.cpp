@@ -183,6 +183,16 @@ TEST_CASE("other mathematics are chosen where they are allowed, and said to be o
   CHECK_THAT(elsewhere.err, contains("use --framework rehearse"));
 }
 
+TEST_CASE("replicas that train by themselves are chosen where that is allowed and ranks are unequally quick") {
+  const std::string job = "'zoo:vit?image=32&patch=8&layers=2&hidden=64&heads=4' --platform xeon-2s-10gbe --devices 8 --batch 64 ";
+  const auto allowed = rehearse("search " + job + "--plan dp=8,zero=auto --jitter 0.3 --budget 500plans --format json --allow async");
+  REQUIRE(allowed.status == 0);
+  const auto best = nlohmann::json::parse(allowed.out).at("plans").at(0);
+  CHECK_THAT(best.at("plan").get<std::string>(), contains("local_steps="));
+  CHECK_THAT(allowed.err, contains("replicas train by themselves") && contains("docs/local-steps.md"));
+  CHECK_THAT(rehearse("search " + job + "--allow async --plan dp=8,local_steps=4").err, contains("says local_steps itself"));
+}
+
 TEST_CASE("a list of plans that is broken is named line by line, and one that is whole is ranked as it is") {
   const TemporaryFolder folder;
   const std::string ask = std::string("search ") + kGpt + " --batch 8 --platform dgx-a100 --devices 4 --format json --plans ";
