@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <optional>
 #include <ostream>
 #include <thread>
@@ -27,6 +28,13 @@ bool memory_of_processes_is_readable() {
   return ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(sizeof from);
 }
 
+/// Whether this node has a card that writes into memory by itself, as InfiniBand's do.
+bool has_rdma_card() {
+  std::error_code none;
+  const auto cards = std::filesystem::directory_iterator("/sys/class/infiniband", none);
+  return !none && cards != std::filesystem::directory_iterator();
+}
+
 /// Settings of Open MPI that the user has not made. Other implementations ignore them.
 void prefer_settings() {
   constexpr int kKeep = 0;
@@ -36,6 +44,8 @@ void prefer_settings() {
   // A longer message waits for a round trip before it leaves, which no latency and bandwidth of a link says: only where it hardly counts.
   ::setenv("OMPI_MCA_btl_tcp_eager_limit", "1052672", kKeep);                            // 1 MiB and its header
   if (!MpiSession::launched()) ::setenv("OMPI_MCA_ess_singleton_isolated", "1", kKeep);  // needs no daemon, which may refuse root
+  // Debian leaves out what carries one-sided communication over TCP, and there is nothing else where no card does it.
+  if (!has_rdma_card()) ::setenv("OMPI_MCA_osc", "^ucx", kKeep);
   if (!memory_of_processes_is_readable()) ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", kKeep);
 }
 

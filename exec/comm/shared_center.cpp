@@ -39,15 +39,9 @@ class SharedCenter::Impl {
   [[nodiscard]] bool busy() const { return ended_ < calls_.size(); }
 
   bool progress() {
-    bool moved = false;
-    while (busy() && awaited_rank() < 0) {
-      auto& first = calls_[ended_];
-      perform(first.call);
-      first.times.end = now_seconds();
-      ++ended_;
-      moved = true;
-      if (busy()) calls_[ended_].times.start = std::max(calls_[ended_].times.start, first.times.end);
-    }
+    const bool is_whole = static_cast<std::int64_t>(calls_.size() - ended_) >= vectors();
+    const bool moved = busy() && is_whole && awaited_rank() < 0;
+    if (moved) perform();
     if (!moved && busy()) window_.look();
     return moved;
   }
@@ -97,7 +91,7 @@ class SharedCenter::Impl {
     return static_cast<std::int64_t>(window_.counter(counter_of(replica, act)));
   }
 
-  /// What all replicas must have done before the first call may be.
+  /// How often all replicas must have done something before the next calls may be.
   struct Wait {
     Act act;
     std::int64_t times;
@@ -110,8 +104,7 @@ class SharedCenter::Impl {
     const auto number = count_of(me_, act);
     const bool second = count_of(me_, other) > number;  // in this meeting
     const auto bound = at_once_ ? 0 : layout_.staleness;
-    if (bound >= plan::kAnyStaleness) return {Act::Begin, 0};
-    return {other, number + 1 - (second ? bound : bound + 1) * vectors()};
+    return {other, number + 1 - (second ? bound : bound + 1)};
   }
   /// The first that is behind; -1: none is.
   [[nodiscard]] int awaited_rank() const {
@@ -123,21 +116,34 @@ class SharedCenter::Impl {
     return -1;
   }
 
-  void perform(const Call& call) {
+  /// Of all vectors.
+  void perform() {
     window_.see();
+    const auto act = calls_[ended_].call.act;
+    const auto end = ended_ + layout_.vectors.size();
+    for (auto n = ended_; n < end; ++n) {
+      ensure(calls_[n].call.act == act && calls_[n].call.vector == static_cast<int>(n - ended_), "vectors of a center follow each other");
+      calls_[n].times.start = std::max(calls_[n].times.start, last_end_);
+      issue(calls_[n].call);
+    }
+    window_.complete("meeting other replicas");
+    last_end_ = now_seconds();
+    for (; ended_ < end; ++ended_) calls_[ended_].times.end = last_end_;
+    if (act == Act::Read) note_staleness();
+    if (act == Act::Agree) return;
+    const auto now = static_cast<Counter>(count_of(me_, act) + 1);
+    for (const int rank : layout_.group) window_.set_counter({rank, counter_of(me_, act)}, now, "meeting rank " + std::to_string(rank));
+  }
+
+  void issue(const Call& call) {
     const auto& vector = layout_.vectors[static_cast<std::size_t>(call.vector)];
     for (int server = 0; server < layout_.servers; ++server) {
       const auto block = plan::block(vector.count, layout_.servers, server);
-      if (block.count() > 0) perform(call, server, block);
+      if (block.count() > 0) issue(call, server, block);
     }
-    if (call.act == Act::Read) note_staleness(call.vector);
-    if (call.act == Act::Agree) return;
-    const auto now = static_cast<Counter>(count_of(me_, call.act) + 1);
-    for (const int rank : layout_.group)
-      window_.set_counter({rank, counter_of(me_, call.act)}, now, "meeting rank " + std::to_string(rank));
   }
 
-  void perform(const Call& call, int server, plan::Range block) {
+  void issue(const Call& call, int server, plan::Range block) {
     const auto& vector = layout_.vectors[static_cast<std::size_t>(call.vector)];
     const Window::Place place{rank_of_server(server), begins_[static_cast<std::size_t>(call.vector)]};
     const auto each = static_cast<std::int64_t>(size_of(vector.dtype));
@@ -151,13 +157,9 @@ class SharedCenter::Impl {
       std::memcpy(window_.memory() + place.at, own, static_cast<std::size_t>(block.count() * each));
   }
 
-  /// How often a replica has added to a vector.
-  [[nodiscard]] std::int64_t additions(int replica, int vector) const {
-    return (count_of(replica, Act::Add) + vectors() - 1 - vector) / vectors();
-  }
-  void note_staleness(int vector) {
-    const auto own = additions(me_, vector);
-    for (int replica = 0; replica < replicas(); ++replica) staleness_ = std::max(staleness_, own - additions(replica, vector));
+  void note_staleness() {
+    for (int replica = 0; replica < replicas(); ++replica)
+      staleness_ = std::max(staleness_, count_of(me_, Act::Add) - count_of(replica, Act::Add));
   }
 
   Communicator& world_;
@@ -168,6 +170,7 @@ class SharedCenter::Impl {
   std::vector<Started> calls_;
   std::size_t ended_ = 0;
   std::int64_t staleness_ = 0;
+  double last_end_ = 0;
   bool at_once_ = false;
 };
 

@@ -51,7 +51,8 @@ class SharedCenter {
   SharedCenter(const SharedCenter&) = delete;
   SharedCenter& operator=(const SharedCenter&) = delete;
 
-  /// Calls are done in the order in which they were started. `what` names the tensor, as in Transfers.
+  /// Calls are done in the order in which they were started, those of all vectors together: nothing moves before the last of them was
+  /// started. `what` names the tensor, as in Transfers.
   std::uint32_t start(const Call&, std::string_view what);
   [[nodiscard]] bool done(std::uint32_t number) const;
   [[nodiscard]] TransferTimes times(std::uint32_t number) const;

@@ -38,8 +38,15 @@ Window::Window(Communicator& world, std::size_t bytes)
   constexpr const char* kWhat = "making memory that ranks share";
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &mpi_->ranks), kWhat);
   MPI_Comm_set_errhandler(mpi_->ranks, MPI_ERRORS_RETURN);
-  check_mpi(MPI_Win_allocate(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, mpi_->ranks, static_cast<void*>(&mpi_->memory), &mpi_->window),
-            kWhat);
+  const auto code =
+      MPI_Win_allocate(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, mpi_->ranks, static_cast<void*>(&mpi_->memory), &mpi_->window);
+  int reason = MPI_SUCCESS;
+  if (code != MPI_SUCCESS) MPI_Error_class(code, &reason);
+  if (reason == MPI_ERR_WIN)
+    throw EnvironmentFailure(
+        "this MPI has nothing by which these ranks could write into each other's memory, as one-sided collectives and staleness do; with "
+        "Open MPI, `ompi_info | grep osc` lists what there is and OMPI_MCA_osc chooses (over TCP it is pt2pt)");
+  check_mpi(code, kWhat);
   MPI_Win_set_errhandler(mpi_->window, MPI_ERRORS_RETURN);
   int* model = nullptr;
   int known = 0;
@@ -82,7 +89,6 @@ void Window::add(Place place, const void* numbers, std::int64_t count, DType dty
                              MPI_SUM, mpi_->window),
               what);
   });
-  check_mpi(MPI_Win_flush(place.rank, mpi_->window), what);
 }
 
 void Window::read(Place place, void* numbers, std::int64_t count, DType dtype, std::string_view what) {
@@ -93,8 +99,9 @@ void Window::read(Place place, void* numbers, std::int64_t count, DType dtype, s
                                  place.at + begin * each, n, type, MPI_NO_OP, mpi_->window),
               what);
   });
-  check_mpi(MPI_Win_flush(place.rank, mpi_->window), what);
 }
+
+void Window::complete(std::string_view what) { check_mpi(MPI_Win_flush_all(mpi_->window), what); }
 
 Window::Counter Window::counter(std::int64_t at) const {
   return std::atomic_ref(*reinterpret_cast<Counter*>(mpi_->memory + at)).load(std::memory_order_acquire);
@@ -102,7 +109,7 @@ Window::Counter Window::counter(std::int64_t at) const {
 
 void Window::set_counter(Place place, Counter value, std::string_view what) {
   check_mpi(MPI_Accumulate(&value, 1, MPI_UINT64_T, place.rank, place.at, 1, MPI_UINT64_T, MPI_REPLACE, mpi_->window), what);
-  check_mpi(MPI_Win_flush(place.rank, mpi_->window), what);
+  check_mpi(MPI_Win_flush_local(place.rank, mpi_->window), what);  // it will come, and nobody here waits for that
 }
 
 void Window::see() { check_mpi(MPI_Win_sync(mpi_->window), "reading what was put"); }

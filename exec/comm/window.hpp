@@ -11,7 +11,8 @@
 
 namespace rehearsal::exec {
 
-/// Every call ends when what it did can be seen by the other rank. Throws EnvironmentFailure when MPI fails; `what` was being done.
+/// A put ends when what it did can be seen by the other rank; counters come soon, additions and readings with complete(). Throws
+/// EnvironmentFailure when MPI fails; `what` was being done.
 class Window {
  public:
   using Counter = std::uint64_t;
@@ -33,6 +34,8 @@ class Window {
   void add(Place, const void* numbers, std::int64_t count, DType, std::string_view what);
   /// Reads them, each as it is before or behind an addition.
   void read(Place, void* numbers, std::int64_t count, DType, std::string_view what);
+  /// What was added can be seen, what was read is there.
+  void complete(std::string_view what);
   /// Counters of this rank's memory, which others set.
   [[nodiscard]] Counter counter(std::int64_t at) const;
   void set_counter(Place, Counter, std::string_view what);

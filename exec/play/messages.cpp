@@ -32,7 +32,7 @@ std::vector<int> senders_of_puts(const plan::Program& program, int rank) {
 std::optional<CenterLayout> center_of(const plan::Program& program, int rank) {
   if (!program.plan.staleness || program.plan.dp == 1) return std::nullopt;
   const auto& role = program.role(rank);
-  CenterLayout layout{{rank}, 1, {}, *program.plan.staleness};
+  CenterLayout layout{{rank}, 1, {}, staleness_in_run(program.plan)};
   for (const auto& body : role.bodies)
     for (const auto& i : body.instructions) {
       if (i.kind != plan::InstructionKind::Collective) continue;
@@ -48,6 +48,12 @@ std::optional<CenterLayout> center_of(const plan::Program& program, int rank) {
 }
 
 }  // namespace
+
+std::int64_t staleness_in_run(const plan::Plan& plan) {
+  constexpr std::int64_t kMostSteps = 16;
+  const auto given = plan.staleness.value_or(0);
+  return given == plan::kAnyStaleness ? std::max<std::int64_t>(1, kMostSteps / plan.local_steps) : given;
+}
 
 Messages::Messages(const plan::Program& program, Communicator& world, Device& device, std::span<std::byte> beside)
     : world_(world),

@@ -12,6 +12,10 @@
 
 namespace rehearsal::exec {
 
+/// Meetings that a replica may be ahead of another one in a run: Plan::staleness, and where that has no bound as many as are a few steps,
+/// since a training that is to end ends where the foremost is.
+[[nodiscard]] std::int64_t staleness_in_run(const plan::Plan&);
+
 /// Something started, by the host or by the device; valid until Messages::forget().
 struct MessageTicket {
   Ticket by_host{};

@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
+#include "exec/play/messages.hpp"
+
 namespace rehearsal::exec {
 namespace {
 
 constexpr int kWish = 2, kVerdict = 3;  // tags of the service channel, beside the communicator's own
 
-/// Steps that a rank may be ahead of rank 0: what replicas may be in meetings, and the steps to the next one. Not more than a few, since
-/// a row that is to end early ends so many steps later.
+/// Steps that a replica may be ahead of another: what it may be in meetings, and the steps to the next one.
 std::int64_t steps_of_lead(const plan::Plan& plan, const StepRow& row) {
-  constexpr std::int64_t kMost = 16;
-  const auto longest = std::min(row.end - row.first, kMost);
-  return *plan.staleness >= longest ? longest : std::min(longest, (*plan.staleness + 1) * plan.local_steps);
+  const auto longest = row.end - row.first, staleness = staleness_in_run(plan);
+  return staleness >= longest ? longest : std::min(longest, (staleness + 1) * plan.local_steps);
 }
 
 }  // namespace

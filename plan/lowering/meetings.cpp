@@ -175,39 +175,41 @@ void RoleBuilder::refuse_other_meetings() const {
     }
 }
 
-/// With the center: first all of one thing, then all of the other, so that nobody waits for one vector at a time.
-void RoleBuilder::meet_at_center(const std::vector<Common>& common) {
-  refuse_other_meetings();
+/// What each vector is made of first, then messages of all: they go together, and nothing is computed between them.
+void RoleBuilder::exchange_with_center(const std::vector<BufferIndex>& center, CollectiveKind kind, std::uint16_t body) {
+  for (std::size_t n = 0; n < center.size(); ++n) meet_by(kServers, kind, center[n], {body, static_cast<std::int32_t>(n)});
+}
+
+/// What is to be added to the center, in place of what was read of it.
+void RoleBuilder::prepare_additions(const std::vector<Common>& common, const std::vector<BufferIndex>& center) {
   const double share = 1.0 / c_.plan.dp, pull = c_.plan.outer.pull * share;
   const bool elastic = c_.plan.outer.rule == OuterRule::Elastic;
+  for (std::size_t n = 0; n < common.size(); ++n) {
+    const double part = elastic ? pull : share;
+    blend(common[n].node, center[n], -part, common[n].buffer, part);
+    if (elastic) blend(common[n].node, common[n].buffer, 1, center[n], -1);  // what draws the center to the replica draws it to the center
+  }
+}
+
+void RoleBuilder::meet_at_center(const std::vector<Common>& common) {
+  refuse_other_meetings();
   std::vector<BufferIndex> center;  // as it was last seen
-  for (const auto& one : common) {
-    center.push_back(kept_beside(one, "center", MemoryCategory::Parameters));
-    const auto vector = static_cast<std::int32_t>(center.size()) - 1;
-    during_ = During::Partings;
-    copy_into(one.buffer, center.back(), prologue_);
-    meet_by(kServers, CollectiveKind::Broadcast, center.back(), {prologue_, vector});
-  }
-  for (const bool first : {true, false})
-    for (std::size_t n = 0; n < common.size(); ++n) {
-      const auto weights = common[n].buffer;
-      const auto vector = static_cast<std::int32_t>(n);
-      const bool adds = first != elastic;
-      during_ = During::Meetings;
-      if (adds && elastic) {  // what draws the replica to the center draws the center to the replica
-        blend(common[n].node, center[n], -pull, weights, pull);
-        blend(common[n].node, weights, 1, center[n], -1);
-      } else if (adds) {
-        blend(common[n].node, center[n], -share, weights, share);
-      }
-      meet_by(kServers, adds ? CollectiveKind::ReduceScatter : CollectiveKind::AllGather, center[n], {meeting_, vector});
-      if (!adds && !elastic) copy_into(center[n], weights, meeting_);
-    }
-  during_ = During::Consensus;
-  for (std::size_t n = 0; n < common.size() && elastic; ++n) {
-    meet_by(kServers, CollectiveKind::AllGather, center[n], {meeting_, static_cast<std::int32_t>(n)});
-    copy_into(center[n], common[n].buffer, meeting_);
-  }
+  for (const auto& one : common) center.push_back(kept_beside(one, "center", MemoryCategory::Parameters));
+  const auto copy_all = [&](bool to_center, std::uint16_t body) {
+    for (std::size_t n = 0; n < center.size(); ++n)
+      to_center ? copy_into(common[n].buffer, center[n], body) : copy_into(center[n], common[n].buffer, body);
+  };
+  during_ = During::Partings;
+  copy_all(true, prologue_);
+  exchange_with_center(center, CollectiveKind::Broadcast, prologue_);
+  during_ = During::Meetings;
+  const bool elastic = c_.plan.outer.rule == OuterRule::Elastic;
+  if (elastic) exchange_with_center(center, CollectiveKind::AllGather, meeting_);
+  prepare_additions(common, center);
+  exchange_with_center(center, CollectiveKind::ReduceScatter, meeting_);
+  if (elastic) during_ = During::Consensus;
+  exchange_with_center(center, CollectiveKind::AllGather, meeting_);
+  copy_all(false, meeting_);
   during_ = During::Training;
 }
 

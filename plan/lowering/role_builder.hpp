@@ -242,6 +242,8 @@ class RoleBuilder : public RoleDraft {
   void blend(graph::NodeId, BufferIndex a, double ca, BufferIndex b, double cb);
   void refuse_other_meetings() const;
   void meet_by(std::string_view algorithm, CollectiveKind, BufferIndex, MeetingPlace);
+  void exchange_with_center(const std::vector<BufferIndex>& center, CollectiveKind, std::uint16_t body);
+  void prepare_additions(const std::vector<Common>&, const std::vector<BufferIndex>& center);
   void meet_at_center(const std::vector<Common>&);
   void gossip(const std::vector<Common>&);
   /// Of a row of the operator table, on behalf of a node.

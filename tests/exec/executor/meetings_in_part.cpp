@@ -110,10 +110,11 @@ TEST_CASE("replicas that run ahead of each other end behind the same step when o
     for (const std::string keys : {"local_steps=1,staleness=0", "local_steps=1,staleness=1", "local_steps=3,staleness=2",
                                    "local_steps=2,staleness=any", "local_steps=1,staleness=any,outer=elastic"})
       cases.push_back({"mlp", kBatch, "dp=4," + keys});
-    for (const auto& [text, losses] : printed_of(cases, 4, "60 " + who)) {
+    for (const auto& [text, losses] : printed_of(cases, 4, "200 " + who)) {
       INFO(text << " " << who);
       CHECK(losses.size() >= 4);
-      CHECK(losses.size() <= 4 + 2 * 17);  // at most 16 steps ahead of rank 0, which hears of it late
+      // Who wants to stop is at most 17 steps behind rank 0, and rank 0 as many behind another. Wishes travel, too.
+      CHECK(losses.size() <= 5 + 3 * 17);
     }
   }
 }
