@@ -102,8 +102,8 @@ TEST_CASE("metrics as a table go on with the training, too") {
   REQUIRE(lines.size() == 10);  // the names, six steps, and evaluations behind 2, 4 and 6
   CHECK(lines[0] ==
         "step,loss,seconds,samples_per_second,tokens_per_second,resident_bytes,data_bytes_per_second,data_seconds,energy_joules,eval_loss,"
-        "eval_accuracy,gradient_square,gradient_variance,noise_scale");
-  for (const auto& line : lines) CHECK(std::ranges::count(line, ',') == 13);
+        "eval_accuracy,gradient_square,gradient_variance,noise_scale,staleness");
+  for (const auto& line : lines) CHECK(std::ranges::count(line, ',') == 14);
   CHECK(lines[3].starts_with("2,,,,,,,,"));
   CHECK(lines[9].starts_with("6,,,,,,,,"));
   CHECK(lines[5].starts_with("4,") == true);

@@ -78,7 +78,17 @@ TEST_CASE("two replicas that meet every few steps do what the papers say") {
           if (wanted == ranks) cases.push_back({model, 8, plan_of(plan, way)});
     losses.merge(printed_of(cases, ranks, std::to_string(kSteps) + " -"));
   }
+  // Each replica with statistics of its own samples, in the gradients of a norm's parameters as well.
+  const Way average{"average", 2};
+  const Case normalized{"cnn", 8, "dp=2,bn=local,local_steps=2"}, one_by_one{"cnn", 8, "dp=2,bn=local,local_steps=2,staleness=0"};
+  const auto normal = printed_of({normalized, one_by_one}, 2, std::to_string(kSteps) + " -");
   MpiSession session;  // after the launches
+  const auto own = defined_losses(session.world(), {"cnn", 8, "dp=1"}, average);
+  for (const auto& [text, found] : normal) {
+    INFO(text);
+    REQUIRE(found.size() == kSteps);
+    for (std::size_t step = 0; step < kSteps; ++step) CHECK(std::abs(found[step] - own[step]) <= 1e-6 * std::abs(own[step]));
+  }
   for (const std::string model : {"mlp", "gpt"})
     for (const auto& way : ways) {
       const auto defined = defined_losses(session.world(), {model, 8, "dp=1"}, way);
