@@ -9,7 +9,7 @@ namespace rehearsal::exec {
 namespace {
 
 /// Do ranks begin a step without having met behind the one before?
-bool runs_on(const plan::Program& program) { return plan::crosses_steps(program) || (program.plan.staleness && program.plan.dp > 1); }
+bool runs_on(const plan::Program& program) { return plan::crosses_steps(program) || program.plan.meets_one_by_one(); }
 
 }  // namespace
 

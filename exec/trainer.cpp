@@ -204,7 +204,7 @@ class Run {
     for (std::size_t at = all.size(); at >= kFields;) {
       at -= kFields;
       if (all[at + kOwnsLoss] > 0) losses[replica_of_loss(static_cast<int>(at / kFields))] = all[at + kLoss];
-      if (training_.program.plan.staleness)
+      if (training_.program.plan.meets_one_by_one())
         report.staleness = std::max(report.staleness.value_or(0), static_cast<std::int64_t>(all[at + kStaleness]));
       report.seconds = std::max(report.seconds, all[at + kSeconds]);
       report.data.bytes += static_cast<std::int64_t>(all[at + kDataBytes]);
@@ -227,7 +227,7 @@ class Run {
   [[nodiscard]] int replica_of_loss(int rank) const {
     const auto& program = training_.program;
     const auto replicas = std::ranges::find(program.axes, "dp", &plan::MeshAxisInfo::name);
-    if (!program.plan.staleness || replicas == program.axes.end()) return 0;
+    if (!program.plan.meets_one_by_one() || replicas == program.axes.end()) return 0;
     return plan::coordinate(program, rank, static_cast<std::size_t>(replicas - program.axes.begin()));
   }
 
@@ -245,7 +245,7 @@ class Run {
     if (noise_) outcome_.noise = noise_->result();
     if (seconds_.size() > static_cast<std::size_t>(kTrainerWarmUp)) seconds_.erase(seconds_.begin(), seconds_.begin() + kTrainerWarmUp);
     // Replicas that run ahead of each other take turns in being slow: the mean of steps is their pace, the median is not.
-    const auto of_step = training_.program.plan.staleness ? mean_of_trainer : median_of_trainer;
+    const auto of_step = training_.program.plan.meets_one_by_one() ? mean_of_trainer : median_of_trainer;
     outcome_.samples_per_second = seconds_.empty() ? 0 : static_cast<double>(training_.program.batch) / of_step(seconds_);
     outcome_.evaluated = header_.evaluated;
     outcome_.device = executor_.device();
@@ -286,8 +286,8 @@ TrainingOutcome train(Executor& executor, const Training& training, DataSource& 
     throw BadInput("plan " + plan::to_text(program.plan), "is for " + std::to_string(program.ranks) + " ranks, but " +
                                                               std::to_string(training.world.size()) + " were started; use mpirun -n " +
                                                               std::to_string(program.ranks));
-  if (options.on_nan == OnNan::Skip && program.plan.staleness && program.plan.dp > 1)
-    throw Refusal("--on-nan skip: under staleness=" + std::to_string(*program.plan.staleness) +
+  if (options.on_nan == OnNan::Skip && program.plan.meets_one_by_one())
+    throw Refusal("--on-nan skip: under plan " + plan::to_text(program.plan) +
                   " no replica knows the others' losses when it updates; use --on-nan stop or go, or staleness=none");
   if (options.on_nan == OnNan::Skip && plan::crosses_steps(program))
     throw Refusal("--on-nan skip: under schedule=" + program.plan.schedule +

@@ -58,8 +58,10 @@ struct Plan {
   [[nodiscard]] bool has_shard_groups() const { return zero > 0 && shard_ranks() < dp / expert_ranks(); }
   /// Ranks of `dp` that have parts of the center.
   [[nodiscard]] int center_ranks() const { return servers == 0 ? dp : servers; }
+  /// At a center, each when it comes there.
+  [[nodiscard]] bool meets_one_by_one() const { return local_steps > 0 && staleness && dp > 1; }
   /// May weights of replicas differ behind a meeting?
-  [[nodiscard]] bool meets_in_part() const { return local_steps > 0 && (staleness || outer.rule == OuterRule::Gossip); }
+  [[nodiscard]] bool meets_in_part() const { return meets_one_by_one() || (local_steps > 0 && outer.rule == OuterRule::Gossip); }
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 /// Of Plan::staleness: no bound.

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
-#include <set>
 
 #include "exec/comm/mpi_error.hpp"
+#include "exec/comm/one_sided.hpp"
 #include "exec/comm/transfers.hpp"
 
 namespace rehearsal::exec {
@@ -69,13 +69,6 @@ class MpiCollective {
   std::vector<float> vector_, received_;
 };
 
-std::vector<int> senders_in(const std::vector<plan::CollectiveStep>& steps, int rank) {
-  std::set<int> senders;
-  for (const auto& step : steps)
-    if (step.receive_from >= 0 && step.receive_from != rank) senders.insert(step.receive_from);
-  return {senders.begin(), senders.end()};
-}
-
 }  // namespace
 
 CollectiveTimes measure_collective(Communicator& world, const plan::CollectiveRow& row, std::size_t bytes, int repetitions) {
@@ -88,7 +81,7 @@ CollectiveTimes measure_collective(Communicator& world, const plan::CollectiveRo
   const auto memory = row.memory == nullptr ? count : row.memory(world.rank(), world.size(), count);
   std::vector<float> data(static_cast<std::size_t>(memory), 0.0F);
   Transfers transfers(world);
-  if (row.one_sided) transfers.take_puts_of(senders_in(steps, world.rank()));
+  if (row.one_sided) transfers.take_puts_of(senders_in(steps, group, world.rank()));
   MpiCollective theirs(world, row.kind, count);
   CollectiveTimes times;
   for (int i = 0; i < kMeasureWarmUp + repetitions; ++i) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,6 @@
 namespace rehearsal::exec {
 namespace {
 
-constexpr std::size_t kCacheLine = 64;
 
 /// Messages to or from one rank. Places are taken in turn; counters count parts since the window was made.
 struct PutQueue {
@@ -46,7 +46,7 @@ class OneSided::Impl {
  public:
   Impl(Communicator& world, std::span<const int> senders, const Places& places)
       : world_(world), places_(places), out_(ranks()), in_(ranks()), window_(world, counters() + senders.size() * area()) {
-    ensure(places.bytes % kCacheLine == 0 && places.each > 0, "places begin and end at cache lines");
+    ensure(places.bytes % Window::kLine == 0 && places.each > 0, "places begin and end at cache lines");
     for (std::size_t n = 0; n < senders.size(); ++n)
       in_[static_cast<std::size_t>(senders[n])].places = static_cast<std::int64_t>(counters() + n * area());
     tell_places();
@@ -78,7 +78,7 @@ class OneSided::Impl {
  private:
   using Counter = Window::Counter;
   [[nodiscard]] std::size_t ranks() const { return static_cast<std::size_t>(world_.size()); }
-  [[nodiscard]] std::size_t counters() const { return (2 * ranks() * sizeof(Counter) + kCacheLine - 1) / kCacheLine * kCacheLine; }
+  [[nodiscard]] std::size_t counters() const { return (2 * ranks() * sizeof(Counter) + Window::kLine - 1) / Window::kLine * Window::kLine; }
   [[nodiscard]] std::size_t area() const { return places_.bytes * places_.each; }
 
   void tell_places() {
@@ -128,6 +128,14 @@ class OneSided::Impl {
   std::vector<PutQueue> out_, in_;  ///< by rank
   Window window_;
 };
+
+std::vector<int> senders_in(std::span<const plan::CollectiveStep> steps, std::span<const int> group, int me) {
+  std::set<int> senders;
+  for (const auto& step : steps)
+    if (step.receive_from >= 0) senders.insert(group[static_cast<std::size_t>(step.receive_from)]);
+  senders.erase(me);
+  return {senders.begin(), senders.end()};
+}
 
 OneSided::OneSided(Communicator& world, std::span<const int> senders, const Places& places)
     : impl_(std::make_unique<Impl>(world, senders, places)) {}

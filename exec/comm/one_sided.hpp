@@ -9,18 +9,23 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "exec/comm/communicator.hpp"
+#include "plan/collectives/arrivals.hpp"
 
 namespace rehearsal::exec {
+
+/// World ranks of a group, `me` not among them, that these steps of it receive from.
+[[nodiscard]] std::vector<int> senders_in(std::span<const plan::CollectiveStep>, std::span<const int> group, int me);
 
 /// Used like a Communicator's messages: those of a pair arrive in the order in which they were put.
 class OneSided {
  public:
   /// Memory for parts on their way from one rank to another.
   struct Places {
-    std::size_t bytes = std::size_t{256} << 10;  ///< of one; longer messages take several
-    std::size_t each = 8;                        ///< from every sender
+    std::size_t bytes = plan::kSegmentBytes;  ///< of one; longer messages take several
+    std::size_t each = plan::kArrivalPlaces;  ///< from every sender
   };
   /// What a receiver does with what has arrived: `bytes` bytes of the message, from its byte `first` on.
   using Take = std::function<void(const std::byte* arrived, std::size_t first, std::size_t bytes)>;

@@ -12,10 +12,8 @@
 namespace rehearsal::exec {
 namespace {
 
-constexpr std::size_t kCenterLine = 64;
-
 std::int64_t whole_lines(std::int64_t bytes) {
-  constexpr auto kBytes = static_cast<std::int64_t>(kCenterLine);
+  constexpr auto kBytes = static_cast<std::int64_t>(Window::kLine);
   return (bytes + kBytes - 1) / kBytes * kBytes;
 }
 

@@ -16,6 +16,7 @@ namespace rehearsal::exec {
 class Window {
  public:
   using Counter = std::uint64_t;
+  static constexpr std::size_t kLine = 64;  ///< of the cache: what different ranks write begins at one
   /// Where in a rank's memory, in bytes from its begin.
   struct Place {
     int rank = 0;

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "exec/comm/one_sided.hpp"
 #include "plan/collectives/meetings.hpp"
 
 namespace rehearsal::exec {
@@ -21,16 +22,15 @@ std::vector<int> senders_of_puts(const plan::Program& program, int rank) {
     const auto group = plan::group(program, rank, info.axis);
     const int ranks = static_cast<int>(group.size());
     const auto& row = plan::collective(info.kind, info.algorithm);
-    for (const auto& step : row.steps(plan::coordinate(program, rank, info.axis), ranks, ranks, 1))  // an element for everyone
-      if (step.receive_from >= 0) senders.insert(group[static_cast<std::size_t>(step.receive_from)]);
+    const auto found = senders_in(row.steps(plan::coordinate(program, rank, info.axis), ranks, ranks, 1), group, rank);  // an element each
+    senders.insert(found.begin(), found.end());
   }
-  senders.erase(rank);
   return {senders.begin(), senders.end()};
 }
 
 /// nullopt: the program has none. Vectors in the order in which the role names them.
 std::optional<CenterLayout> center_of(const plan::Program& program, int rank) {
-  if (!program.plan.staleness || program.plan.dp == 1) return std::nullopt;
+  if (!program.plan.meets_one_by_one()) return std::nullopt;
   const auto& role = program.role(rank);
   CenterLayout layout{{rank}, 1, {}, staleness_in_run(program.plan)};
   for (const auto& body : role.bodies)
@@ -126,7 +126,9 @@ MessageTicket Messages::start_at_center(SharedCenter::Call call, void* data, std
 }
 
 void Messages::meet_at_once(bool yes) {
-  if (center_) center_->meet_at_once(yes);
+  if (!center_) return;
+  if (!yes) world_.barrier("a meeting of all replicas");  // nobody adds to what another has yet to read
+  center_->meet_at_once(yes);
 }
 
 std::int64_t Messages::take_staleness() { return center_ ? center_->take_staleness() : 0; }

@@ -36,7 +36,7 @@ class Messages {
   MessageTicket start_collective(const DeviceCollective&, std::string_view what);
   /// Where replicas meet one by one (plan::kServers).
   MessageTicket start_at_center(SharedCenter::Call, void* data, std::string_view what);
-  /// See SharedCenter; without effect where there is none.
+  /// See SharedCenter; without effect where there is none. Replicas begin and end this together.
   void meet_at_once(bool);
   [[nodiscard]] std::int64_t take_staleness();
   [[nodiscard]] const DeviceGroups& devices() const { return groups_; }

@@ -26,7 +26,7 @@ RowEnd::RowEnd(Executor& executor, const Training& training, const StepRow& row)
   // Every stage needs what the first one computes, which runs so far ahead of itself; and its step s may begin passes of s + steps_ahead.
   lag_ = steps_ahead + 1;
   notice_ = lag_ + steps_ahead;
-  if (training.program.plan.staleness) {
+  if (training.program.plan.meets_one_by_one()) {
     lag_ = steps_of_lead(training.program.plan, row);
     notice_ = lag_ + 1;  // a rank that hears it before step s + lag still plays that one
   }

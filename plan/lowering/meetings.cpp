@@ -155,7 +155,7 @@ void RoleBuilder::blend(NodeId node, BufferIndex a, double ca, BufferIndex b, do
 
 /// Between replicas, outside of the table of collectives (collectives/meetings.hpp).
 void RoleBuilder::meet_by(std::string_view algorithm, CollectiveKind kind, BufferIndex buffer, MeetingPlace place) {
-  all_reduce(buffer, role_.buffers[buffer].tensor, {axis_of_replicas(), place.body, When::Always});
+  all_reduce(buffer, place.tensor, {axis_of_replicas(), place.body, When::Always});
   auto& info = role_.collectives.back();
   info.kind = kind;
   info.algorithm = algorithm;
@@ -176,8 +176,10 @@ void RoleBuilder::refuse_other_meetings() const {
 }
 
 /// What each vector is made of first, then messages of all: they go together, and nothing is computed between them.
-void RoleBuilder::exchange_with_center(const std::vector<BufferIndex>& center, CollectiveKind kind, std::uint16_t body) {
-  for (std::size_t n = 0; n < center.size(); ++n) meet_by(kServers, kind, center[n], {body, static_cast<std::int32_t>(n)});
+void RoleBuilder::exchange_with_center(const std::vector<Common>& common, const std::vector<BufferIndex>& center, CollectiveKind kind,
+                                       std::uint16_t body) {
+  for (std::size_t n = 0; n < center.size(); ++n)
+    meet_by(kServers, kind, center[n], {body, role_.buffers[common[n].buffer].tensor, static_cast<std::int32_t>(n)});
 }
 
 /// What is to be added to the center, in place of what was read of it.
@@ -201,14 +203,14 @@ void RoleBuilder::meet_at_center(const std::vector<Common>& common) {
   };
   during_ = During::Partings;
   copy_all(true, prologue_);
-  exchange_with_center(center, CollectiveKind::Broadcast, prologue_);
+  exchange_with_center(common, center, CollectiveKind::Broadcast, prologue_);
   during_ = During::Meetings;
   const bool elastic = c_.plan.outer.rule == OuterRule::Elastic;
-  if (elastic) exchange_with_center(center, CollectiveKind::AllGather, meeting_);
+  if (elastic) exchange_with_center(common, center, CollectiveKind::AllGather, meeting_);
   prepare_additions(common, center);
-  exchange_with_center(center, CollectiveKind::ReduceScatter, meeting_);
+  exchange_with_center(common, center, CollectiveKind::ReduceScatter, meeting_);
   if (elastic) during_ = During::Consensus;
-  exchange_with_center(center, CollectiveKind::AllGather, meeting_);
+  exchange_with_center(common, center, CollectiveKind::AllGather, meeting_);
   copy_all(false, meeting_);
   during_ = During::Training;
 }
@@ -218,7 +220,7 @@ void RoleBuilder::gossip(const std::vector<Common>& common) {
   during_ = During::Meetings;
   for (const auto& one : common) {
     blend(one.node, one.buffer, share, one.buffer, 0);
-    meet_by(kNeighbours, CollectiveKind::AllReduce, one.buffer, {meeting_, -1});
+    meet_by(kNeighbours, CollectiveKind::AllReduce, one.buffer, {meeting_, role_.buffers[one.buffer].tensor});
   }
   during_ = During::Consensus;
   for (const auto& one : common) {

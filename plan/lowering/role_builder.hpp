@@ -235,6 +235,7 @@ class RoleBuilder : public RoleDraft {
   [[nodiscard]] BufferIndex kept_beside(const Common& weights, const std::string& what, MemoryCategory);
   struct MeetingPlace {
     std::uint16_t body;
+    graph::TensorId tensor;    ///< on whose behalf
     std::int32_t vector = -1;  ///< of a center
   };
   [[nodiscard]] bool is_batch_statistic(graph::TensorId) const;
@@ -242,7 +243,7 @@ class RoleBuilder : public RoleDraft {
   void blend(graph::NodeId, BufferIndex a, double ca, BufferIndex b, double cb);
   void refuse_other_meetings() const;
   void meet_by(std::string_view algorithm, CollectiveKind, BufferIndex, MeetingPlace);
-  void exchange_with_center(const std::vector<BufferIndex>& center, CollectiveKind, std::uint16_t body);
+  void exchange_with_center(const std::vector<Common>&, const std::vector<BufferIndex>& center, CollectiveKind, std::uint16_t body);
   void prepare_additions(const std::vector<Common>&, const std::vector<BufferIndex>& center);
   void meet_at_center(const std::vector<Common>&);
   void gossip(const std::vector<Common>&);
