@@ -11,7 +11,6 @@
 namespace rehearsal::exec {
 namespace {
 
-
 /// Messages to or from one rank. Places are taken in turn; counters count parts since the window was made.
 struct PutQueue {
   struct Message {

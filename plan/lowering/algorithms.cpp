@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "plan/collectives/collective.hpp"
+#include "plan/collectives/meetings.hpp"
 
 namespace rehearsal::plan {
 namespace {
@@ -27,7 +27,7 @@ std::vector<std::string> algorithms_of(const Program& program) {
         if (i.kind != InstructionKind::Collective) continue;
         const auto& c = role.collectives[static_cast<std::size_t>(i.collective)];
         const bool fixed = c.kind == CollectiveKind::AllReduce && program.plan.allreduce != "auto";
-        if (fixed || c.algorithm == kExchange) continue;
+        if (fixed || c.algorithm == kExchange || meeting_row(c.algorithm) != nullptr) continue;  // there is nothing else to take
         all.insert(beginning({c.kind, program.axes[c.axis].name, role.buffers[i.outputs.front()].bytes / (c.received_behind ? 2 : 1)}) +
                    c.algorithm);
       }

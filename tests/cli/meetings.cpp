@@ -70,6 +70,19 @@ TEST_CASE("a training of replicas that meet in part goes on from its checkpoint,
   }
 }
 
+TEST_CASE("a plan of replicas that meet in part is written as it is read") {
+  for (const std::string keys :
+       {"local_steps=2,staleness=3,servers=1", "local_steps=1,staleness=any,outer=elastic", "local_steps=2,outer=gossip"}) {
+    INFO(keys);
+    const TemporaryFolder folder;
+    const auto file = folder / "p.json";
+    const std::string job = std::string(kModel) + " --batch 8 --platform xeon-2s-10gbe --devices 4 --framework rehearse --dtype f32 ";
+    static_cast<void>(result_of(rehearse("search " + job + "--plan dp=4,micro_batch=auto," + keys + " --format json -o " + file)));
+    const auto read = result_of(rehearse("estimate " + job + "--format json --plan " + file));
+    CHECK_THAT(read.at("plan").get<std::string>(), contains(keys.substr(0, keys.find(','))));
+  }
+}
+
 TEST_CASE("what replicas that meet one by one cannot do is refused") {
   check_failure(train("dp=2,local_steps=1,staleness=1", 2, "--on-nan skip --steps 1"), 3, {"--on-nan skip", "staleness=1"});
   check_failure(train("dp=2,local_steps=1,staleness=often", 2, "--steps 1"), 1, {"staleness=often", "any, or none"});
