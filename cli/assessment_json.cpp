@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "cli/goodput.hpp"
+#include "cli/goodput_options.hpp"
 #include "cli/input_json.hpp"
 #include "predict/changes.hpp"
 #include "predict/memory_risk.hpp"

@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
-#include "cli/help/page.hpp"
+#include "cli/help/help_page.hpp"
 
 namespace rehearsal::cli {
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "cli/model_options.hpp"
-#include "exec/evaluation.hpp"
+#include "exec/trained_model.hpp"
 
 namespace rehearsal::cli {
 

@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "cli/counts.hpp"
-#include "cli/help/page.hpp"
+#include "cli/help/help_page.hpp"
 #include "predict/assessment.hpp"
 
 namespace rehearsal::cli {

@@ -2,7 +2,7 @@
 // What the framework that a prediction is for can be told, for those who choose plans.
 
 #include "cli/model_options.hpp"
-#include "exchange/frameworks/export.hpp"
+#include "exchange/frameworks/plan_export.hpp"
 
 namespace rehearsal::cli {
 

@@ -7,7 +7,7 @@
 
 #include "cli/platform_options.hpp"
 #include "cli/terminal.hpp"
-#include "exchange/frameworks/import.hpp"
+#include "exchange/frameworks/plan_import.hpp"
 #include "exchange/profile/profile.hpp"
 
 namespace rehearsal::cli {

@@ -10,7 +10,7 @@
 #include "base/join.hpp"
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
-#include "cli/help/page.hpp"
+#include "cli/help/help_page.hpp"
 #include "cli/on_this_machine.hpp"
 
 namespace rehearsal::cli {

@@ -9,8 +9,8 @@
 #include "base/names.hpp"
 #include "cli/command.hpp"
 #include "cli/commit.hpp"
-#include "cli/conformance.hpp"
-#include "cli/help/page.hpp"
+#include "cli/conformance_answer.hpp"
+#include "cli/help/help_page.hpp"
 #include "cli/help/wrong_words.hpp"
 #include "cli/text/wrap.hpp"
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/dtype.hpp"
-#include "formats/onnx/import.hpp"
-#include "graph/evaluation.hpp"
+#include "formats/onnx/model_import.hpp"
+#include "graph/inference_graph.hpp"
 #include "graph/training.hpp"
 
 namespace CLI {

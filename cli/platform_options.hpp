@@ -11,7 +11,7 @@
 #include "cli/model_options.hpp"
 #include "cli/terminal.hpp"
 #include "costmodel/money.hpp"
-#include "exchange/frameworks/export.hpp"
+#include "exchange/frameworks/plan_export.hpp"
 #include "predict/predictor.hpp"
 
 namespace rehearsal::cli {

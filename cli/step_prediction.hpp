@@ -2,7 +2,7 @@
 // How long a step may be expected to take before one was measured.
 
 #include "cli/model_options.hpp"
-#include "costmodel/estimate.hpp"
+#include "costmodel/interval.hpp"
 #include "graph/training.hpp"
 #include "plan/program/program.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "cli/assessment_json.hpp"
 #include "cli/fidelity.hpp"
-#include "cli/goodput.hpp"
+#include "cli/goodput_options.hpp"
 #include "cli/platform_options.hpp"
 
 namespace rehearsal::cli {

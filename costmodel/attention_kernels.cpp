@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "costmodel/embedded.hpp"
+#include "costmodel/embedded_constants.hpp"
 #include "costmodel/measured_rows.hpp"
 
 namespace rehearsal::costmodel {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "costmodel/embedded.hpp"
+#include "costmodel/embedded_constants.hpp"
 #include "platforms/object_reader.hpp"
 #include "platforms/strict_json.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "costmodel/calibration.hpp"
-#include "costmodel/estimate.hpp"
+#include "costmodel/interval.hpp"
 #include "costmodel/kernel_rows.hpp"
 #include "platforms/platform.hpp"
 

@@ -13,7 +13,7 @@ file(READ ${PRODUCTS} products)
 file(READ ${ATTENTION} attention)
 file(READ ${COLLECTIVES} collectives)
 file(WRITE ${OUTPUT} "// Written by costmodel/embed.cmake: do not edit.
-#include \"costmodel/embedded.hpp\"
+#include \"costmodel/embedded_constants.hpp\"
 
 #include <array>
 

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "base/names.hpp"
-#include "costmodel/embedded.hpp"
+#include "costmodel/embedded_constants.hpp"
 #include "platforms/strict_json.hpp"
 
 namespace rehearsal::costmodel {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/error.hpp"
-#include "costmodel/embedded.hpp"
+#include "costmodel/embedded_constants.hpp"
 #include "costmodel/matmul_tiles.hpp"
 #include "costmodel/measured_rows.hpp"
 

@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "exec/bench/links.hpp"
-#include "exec/bench/machine.hpp"
+#include "exec/bench/link_bench.hpp"
+#include "exec/bench/bench_machine.hpp"
 #include "exec/bench/measured.hpp"
 #include "exec/bench/storage.hpp"
 #include "exec/comm/usable_cores.hpp"

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "exec/bench/machine.hpp"
+#include "exec/bench/bench_machine.hpp"
 #include "exec/bench/measured.hpp"
 #include "exec/calibrate.hpp"
 #include "platforms/catalog.hpp"

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "exec/checkpoint/manifest.hpp"
-#include "exec/evaluation.hpp"
+#include "exec/trained_model.hpp"
 
 namespace rehearsal::exec {
 

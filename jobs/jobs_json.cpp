@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/parse_number.hpp"
-#include "jobs/arrivals.hpp"
+#include "jobs/job_arrivals.hpp"
 #include "platforms/object_reader.hpp"
 #include "platforms/schema_check.hpp"
 #include "platforms/strict_json.hpp"

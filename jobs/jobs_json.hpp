@@ -11,7 +11,7 @@
 
 namespace rehearsal::jobs {
 
-/// In order of arrival; jobs of "arrivals" are drawn (jobs/arrivals.hpp). Throws BadInput naming file, path and key, and what would be
+/// In order of arrival; jobs of "arrivals" are drawn (jobs/job_arrivals.hpp). Throws BadInput naming file, path and key, and what would be
 /// right.
 [[nodiscard]] std::vector<JobEntry> read_jobs(const nlohmann::json& value, const std::string& where);
 [[nodiscard]] std::vector<JobEntry> read_jobs_file(const std::string& path);

@@ -17,7 +17,7 @@ inline constexpr std::int64_t kCompressedBlock = 512;
 /// How ranks come to the sum of what each has compressed.
 enum class CompressedSum : std::uint8_t {
   Gather,   ///< every rank gathers what all send, and decodes the sum from it
-  Factors,  ///< ranks sum two factors (plan/factors.hpp), one after the other
+  Factors,  ///< ranks sum two factors (plan/low_rank.hpp), one after the other
   Shares,   ///< each rank gets its share of all gradients from all others, sums it, and compresses the sum, which all ranks gather
 };
 

@@ -20,7 +20,7 @@ struct Plan {
   int ep = 1;                               ///< ranks of `dp` that share out experts; everything else has a copy on each of them
   std::array<int, 3> spatial{1, 1, 1};      ///< depth, height, width
   std::optional<std::int64_t> micro_batch;  ///< samples per pipeline slot of one replica; nullopt: the replica's whole batch
-  std::string shares = "speed";             ///< of the batch: equal | speed | A:B:..., by replica (plan/shares.hpp)
+  std::string shares = "speed";             ///< of the batch: equal | speed | A:B:..., by replica (plan/batch_shares.hpp)
   std::string schedule = "1f1b";            ///< a row of schedule_table()
   int interleave = 1;
   int zero = 0;

@@ -8,7 +8,7 @@
 #include "base/join.hpp"
 #include "base/names.hpp"
 #include "platforms/devices.hpp"
-#include "platforms/embedded.hpp"
+#include "platforms/embedded_catalog.hpp"
 #include "platforms/json.hpp"
 
 namespace rehearsal::platforms {

@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "base/names.hpp"
 #include "platforms/device_json.hpp"
-#include "platforms/embedded.hpp"
+#include "platforms/embedded_catalog.hpp"
 
 namespace rehearsal::platforms {
 namespace {

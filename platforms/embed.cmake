@@ -15,7 +15,7 @@ entries("${DEVICES}" devices)
 entries("${SITES}" sites)
 file(READ ${SCHEMA} schema)
 file(WRITE ${OUTPUT} "// Written by platforms/embed.cmake: do not edit.
-#include \"platforms/embedded.hpp\"
+#include \"platforms/embedded_catalog.hpp\"
 
 #include <array>
 

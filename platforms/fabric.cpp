@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/error.hpp"
-#include "platforms/check.hpp"
+#include "platforms/platform_check.hpp"
 #include "platforms/mesh.hpp"
 #include "platforms/topology.hpp"
 

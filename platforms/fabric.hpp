@@ -40,7 +40,7 @@ struct Path {
 /// All links of a platform, numbered from 0, in an order that depends on the platform alone.
 class Fabric {
  public:
-  /// Throws BadInput when check(platform) does (platforms/check.hpp).
+  /// Throws BadInput when check(platform) does (platforms/platform_check.hpp).
   explicit Fabric(const Platform&);
   ~Fabric();
   Fabric(Fabric&&) noexcept;

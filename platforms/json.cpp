@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "platforms/device_json.hpp"
 #include "platforms/devices.hpp"
-#include "platforms/embedded.hpp"
+#include "platforms/embedded_catalog.hpp"
 #include "platforms/fabric.hpp"
 #include "platforms/object_reader.hpp"
 #include "platforms/schema_check.hpp"

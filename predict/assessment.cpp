@@ -11,7 +11,7 @@
 #include "costmodel/framework.hpp"
 #include "graph/op_schema.hpp"
 #include "plan/collectives/meetings.hpp"
-#include "plan/shares.hpp"
+#include "plan/batch_shares.hpp"
 #include "predict/bottleneck.hpp"
 #include "predict/checkpoint_size.hpp"
 #include "predict/group_links.hpp"

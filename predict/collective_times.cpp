@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/constants.hpp"
-#include "costmodel/network.hpp"
+#include "costmodel/collective_library.hpp"
 #include "predict/group_links.hpp"
 
 namespace rehearsal::predict {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/network.hpp"
+#include "costmodel/collective_library.hpp"
 #include "predict/step_cost.hpp"
 
 namespace rehearsal::predict {

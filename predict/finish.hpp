@@ -12,7 +12,7 @@
 #include <limits>
 
 #include "base/units.hpp"
-#include "costmodel/estimate.hpp"
+#include "costmodel/interval.hpp"
 
 namespace rehearsal::predict {
 

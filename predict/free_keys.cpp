@@ -7,7 +7,7 @@
 #include "base/join.hpp"
 #include "plan/compressors.hpp"
 #include "plan/plan_keys.hpp"
-#include "plan/schedules/chunks.hpp"
+#include "plan/schedules/model_chunks.hpp"
 
 namespace rehearsal::predict {
 namespace {

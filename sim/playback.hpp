@@ -1,7 +1,7 @@
 #pragma once
 // A Program played rank by rank on a network, with the meaning that the closed form gives it: the instructions of a stream run in
 // order, each begins when those that it names have ended. A point-to-point message leaves as soon as its Send begins (the receiver
-// keeps a buffer for it); the steps of a collective wait for each other (see sim/collectives.hpp).
+// keeps a buffer for it); the steps of a collective wait for each other (see sim/played_collectives.hpp).
 
 #include <array>
 #include <map>
@@ -10,7 +10,7 @@
 
 #include "predict/group_links.hpp"
 #include "predict/playing.hpp"
-#include "sim/collectives.hpp"
+#include "sim/played_collectives.hpp"
 #include "sim/priced_messages.hpp"
 #include "sim/timetable.hpp"
 

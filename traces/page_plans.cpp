@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "base/units.hpp"
 #include "platforms/strict_json.hpp"
-#include "traces/page.hpp"
+#include "traces/html_page.hpp"
 #include "traces/page_parts.hpp"
 
 namespace rehearsal::traces {

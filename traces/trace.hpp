@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "costmodel/calibration.hpp"
-#include "costmodel/estimate.hpp"
+#include "costmodel/interval.hpp"
 #include "plan/program/program.hpp"
 
 namespace rehearsal::traces {

@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "validation/fit.hpp"
+#include "validation/constants_fit.hpp"
 
 namespace rehearsal::validation {
 

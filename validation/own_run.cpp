@@ -12,7 +12,7 @@
 #include "graph/zoo/zoo.hpp"
 #include "plan/plan.hpp"
 #include "platforms/catalog.hpp"
-#include "validation/job.hpp"
+#include "validation/record_job.hpp"
 
 namespace rehearsal::validation {
 namespace {

@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "costmodel/power.hpp"
 #include "graph/zoo/zoo.hpp"
-#include "predict/frameworks/program.hpp"
+#include "predict/frameworks/framework_program.hpp"
 
 namespace rehearsal::validation {
 namespace {

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "costmodel/constants.hpp"
-#include "costmodel/network.hpp"
+#include "costmodel/collective_library.hpp"
 #include "graph/graph.hpp"
 #include "predict/frameworks/closed_step.hpp"
 #include "predict/frameworks/lower.hpp"
 #include "predict/frameworks/memory.hpp"
-#include "validation/job.hpp"
+#include "validation/record_job.hpp"
 
 namespace rehearsal::validation {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/progress.hpp"
-#include "costmodel/estimate.hpp"
+#include "costmodel/interval.hpp"
 #include "validation/predict.hpp"
-#include "validation/site.hpp"
+#include "validation/site_lessons.hpp"
 
 namespace rehearsal::validation {
 

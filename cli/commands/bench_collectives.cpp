@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "cli/command.hpp"
 #include "cli/own_ranks.hpp"
-#include "exec/bench/collectives.hpp"
+#include "exec/bench/collective_bench.hpp"
 
 namespace rehearsal::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "exec/bench/machine.hpp"
+#include "exec/bench/bench_machine.hpp"
 #include "exec/bench/measured.hpp"
 #include "exec/host/cpu_backend.hpp"
 #include "exec/kernels/narrow.hpp"

@@ -1,4 +1,4 @@
-#include "cli/conformance.hpp"
+#include "cli/conformance_answer.hpp"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

@@ -3,10 +3,10 @@
 
 #include "base/error.hpp"
 #include "cli/assessment_json.hpp"
-#include "cli/budget.hpp"
+#include "cli/budget_answer.hpp"
 #include "cli/command.hpp"
 #include "cli/fidelity.hpp"
-#include "cli/goodput.hpp"
+#include "cli/goodput_options.hpp"
 #include "cli/hours.hpp"
 #include "cli/platform_options.hpp"
 #include "cli/power_caps.hpp"

@@ -13,7 +13,7 @@
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
 #include "cli/input_json.hpp"
-#include "cli/passes.hpp"
+#include "cli/pass_answers.hpp"
 #include "cli/plan_context.hpp"
 #include "cli/platform_options.hpp"
 #include "plan/program/describe.hpp"
@@ -21,7 +21,7 @@
 #include "plan/program/program_json.hpp"
 #include "predict/changes.hpp"
 #include "predict/memory_risk.hpp"
-#include "predict/summary.hpp"
+#include "predict/plan_summary.hpp"
 #include "predict/violations.hpp"
 
 namespace rehearsal::cli {

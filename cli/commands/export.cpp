@@ -1,4 +1,4 @@
-#include "exchange/frameworks/export.hpp"
+#include "exchange/frameworks/plan_export.hpp"
 
 #include <iostream>
 

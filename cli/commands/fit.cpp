@@ -1,4 +1,4 @@
-#include "validation/fit.hpp"
+#include "validation/constants_fit.hpp"
 
 #include <algorithm>
 #include <cmath>

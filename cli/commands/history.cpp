@@ -1,4 +1,4 @@
-#include "cli/history.hpp"
+#include "cli/run_history.hpp"
 
 #include <fnmatch.h>
 

@@ -2,7 +2,7 @@
 
 #include "cli/importing.hpp"
 #include "cli/plan_context.hpp"
-#include "exchange/frameworks/import.hpp"
+#include "exchange/frameworks/plan_import.hpp"
 #include "plan/plan.hpp"
 
 namespace rehearsal::cli {

@@ -13,7 +13,7 @@
 #include "cli/command.hpp"
 #include "cli/model_options.hpp"
 #include "cli/on_this_machine.hpp"
-#include "cli/passes.hpp"
+#include "cli/pass_answers.hpp"
 #include "graph/dims/dims.hpp"
 #include "graph/op_schema.hpp"
 #include "plan/lowering/lowering.hpp"

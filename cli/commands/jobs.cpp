@@ -10,7 +10,7 @@
 #include "cli/command.hpp"
 #include "cli/job_paces.hpp"
 #include "jobs/jobs_json.hpp"
-#include "jobs/picture.hpp"
+#include "jobs/schedule_picture.hpp"
 #include "jobs/trace_csv.hpp"
 
 namespace rehearsal::cli {

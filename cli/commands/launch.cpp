@@ -10,7 +10,7 @@
 #include "cli/command.hpp"
 #include "cli/help/wrong_words.hpp"
 #include "cli/launch/best_plan.hpp"
-#include "cli/launch/job.hpp"
+#include "cli/launch/launched_job.hpp"
 #include "cli/launch/supervise.hpp"
 #include "cli/plan_context.hpp"
 #include "cli/platform_options.hpp"

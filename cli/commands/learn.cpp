@@ -13,7 +13,7 @@
 #include "cli/command.hpp"
 #include "platforms/json.hpp"
 #include "platforms/strict_json.hpp"
-#include "validation/site.hpp"
+#include "validation/site_lessons.hpp"
 
 namespace rehearsal::cli {
 namespace {

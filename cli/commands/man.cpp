@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "base/names.hpp"
 #include "cli/command.hpp"
-#include "cli/help/page.hpp"
+#include "cli/help/help_page.hpp"
 
 namespace rehearsal::cli {
 namespace {

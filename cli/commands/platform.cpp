@@ -5,7 +5,7 @@
 #include "platforms/catalog.hpp"
 #include "platforms/devices.hpp"
 #include "platforms/json.hpp"
-#include "platforms/usual.hpp"
+#include "platforms/usual_figures.hpp"
 
 namespace rehearsal::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "cli/command.hpp"
 #include "traces/chrome.hpp"
-#include "traces/page.hpp"
+#include "traces/html_page.hpp"
 #include "traces/training_page.hpp"
 
 namespace rehearsal::cli {

@@ -16,7 +16,7 @@
 #include "base/parse_number.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
-#include "cli/goodput.hpp"
+#include "cli/goodput_options.hpp"
 #include "cli/platform_options.hpp"
 #include "cli/power_caps.hpp"
 #include "plan/compressors.hpp"

@@ -9,7 +9,7 @@
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
 #include "cli/fidelity.hpp"
-#include "cli/goodput.hpp"
+#include "cli/goodput_options.hpp"
 #include "cli/plan_context.hpp"
 #include "cli/platform_options.hpp"
 #include "exchange/chakra/chakra.hpp"

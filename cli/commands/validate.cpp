@@ -15,8 +15,8 @@
 #include "cli/validation_json.hpp"
 #include "predict/simulation.hpp"
 #include "validation/answers.hpp"
-#include "validation/embedded.hpp"
-#include "validation/page.hpp"
+#include "validation/embedded_records.hpp"
+#include "validation/accuracy_page.hpp"
 
 namespace rehearsal::cli {
 namespace {

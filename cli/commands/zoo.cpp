@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "cli/command.hpp"
-#include "formats/onnx/export.hpp"
+#include "formats/onnx/model_export.hpp"
 
 namespace rehearsal::cli {
 namespace {

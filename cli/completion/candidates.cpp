@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/arithmetic.hpp"
-#include "cli/help/page.hpp"
+#include "cli/help/help_page.hpp"
 #include "cli/model_options.hpp"
 #include "costmodel/framework.hpp"
 #include "graph/training.hpp"

@@ -4,7 +4,7 @@
 
 #include "base/join.hpp"
 #include "base/names.hpp"
-#include "cli/help/page.hpp"
+#include "cli/help/help_page.hpp"
 
 namespace rehearsal::cli {
 namespace {

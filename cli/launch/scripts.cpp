@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/launch/job.hpp"
+#include "cli/launch/launched_job.hpp"
 
 namespace rehearsal::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/launch/job.hpp"
+#include "cli/launch/launched_job.hpp"
 #include "cli/terminal.hpp"
 
 namespace rehearsal::cli {

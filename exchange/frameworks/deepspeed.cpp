@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/join.hpp"
-#include "exchange/frameworks/rules.hpp"
+#include "exchange/frameworks/export_rules.hpp"
 
 namespace rehearsal::exchange {
 namespace {

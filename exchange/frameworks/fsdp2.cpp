@@ -2,7 +2,7 @@
 // commands/launch.py, parallelism_config.py; https://github.com/huggingface/accelerate).
 #include <array>
 
-#include "exchange/frameworks/rules.hpp"
+#include "exchange/frameworks/export_rules.hpp"
 
 namespace rehearsal::exchange {
 namespace {

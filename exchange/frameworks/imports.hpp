@@ -2,7 +2,7 @@
 // What importers share.
 
 #include "exchange/frameworks/flags.hpp"
-#include "exchange/frameworks/import.hpp"
+#include "exchange/frameworks/plan_import.hpp"
 #include "graph/zoo/zoo.hpp"
 
 namespace rehearsal::exchange {

@@ -5,8 +5,8 @@
 
 #include "base/join.hpp"
 #include "exchange/frameworks/megatron_model.hpp"
-#include "exchange/frameworks/rules.hpp"
-#include "plan/schedules/chunks.hpp"
+#include "exchange/frameworks/export_rules.hpp"
+#include "plan/schedules/model_chunks.hpp"
 #include "plan/schedules/schedule.hpp"
 
 namespace rehearsal::exchange {

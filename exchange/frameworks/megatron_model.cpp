@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "exchange/frameworks/rules.hpp"
+#include "exchange/frameworks/export_rules.hpp"
 #include "exchange/frameworks/zoo_reference.hpp"
 
 namespace rehearsal::exchange {

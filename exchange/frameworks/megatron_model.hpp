@@ -1,5 +1,5 @@
 #pragma once
-#include "exchange/frameworks/export.hpp"
+#include "exchange/frameworks/plan_export.hpp"
 
 namespace rehearsal::exchange {
 

@@ -4,10 +4,10 @@
 #include <array>
 
 #include "base/join.hpp"
-#include "exchange/frameworks/rules.hpp"
+#include "exchange/frameworks/export_rules.hpp"
 #include "exchange/frameworks/torchtitan_names.hpp"
 #include "exchange/frameworks/zoo_reference.hpp"
-#include "plan/schedules/chunks.hpp"
+#include "plan/schedules/model_chunks.hpp"
 #include "plan/schedules/schedule.hpp"
 
 namespace rehearsal::exchange {

@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "costmodel/constants.hpp"
 #include "costmodel/cost_model.hpp"
-#include "costmodel/network.hpp"
+#include "costmodel/collective_library.hpp"
 #include "exchange/quantity_text.hpp"
 #include "platforms/json.hpp"
 #include "platforms/settings.hpp"

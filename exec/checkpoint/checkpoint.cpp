@@ -12,7 +12,7 @@
 #include "base/error.hpp"
 #include "exec/checkpoint/checksum.hpp"
 #include "exec/checkpoint/folder.hpp"
-#include "exec/checkpoint/part.hpp"
+#include "exec/checkpoint/checkpoint_part.hpp"
 #include "exec/host/block_moves.hpp"
 #include "graph/master_weights.hpp"
 #include "plan/compressors.hpp"

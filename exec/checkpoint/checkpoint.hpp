@@ -32,7 +32,7 @@ using StoredValues = std::map<std::string, StoredValue>;
 /// Throws BadInput as load_checkpoint() does; reads no part.
 [[nodiscard]] CheckpointHeader read_checkpoint_header(const std::string& folder);
 
-/// What is there of that which ranks of a Program keep for themselves (exec/checkpoint/part.hpp).
+/// What is there of that which ranks of a Program keep for themselves (exec/checkpoint/checkpoint_part.hpp).
 enum class HeldKept : std::uint8_t {
   All,
   OfOtherCompression,  ///< not all; what other replicas had not sent of their gradients, or of gradients that travelled together otherwise

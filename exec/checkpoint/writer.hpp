@@ -6,7 +6,7 @@
 
 #include "exec/checkpoint/folder.hpp"
 #include "exec/checkpoint/manifest.hpp"
-#include "exec/checkpoint/part.hpp"
+#include "exec/checkpoint/checkpoint_part.hpp"
 
 namespace rehearsal::exec {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/comm/window.hpp"
+#include "exec/comm/remote_memory.hpp"
 
 namespace rehearsal::exec {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "exec/comm/communicator.hpp"
-#include "plan/collectives/arrivals.hpp"
+#include "plan/collectives/message_arrivals.hpp"
 
 namespace rehearsal::exec {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "exec/comm/window.hpp"
+#include "exec/comm/remote_memory.hpp"
 #include "plan/collectives/meetings.hpp"
 
 namespace rehearsal::exec {

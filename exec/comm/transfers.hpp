@@ -11,7 +11,7 @@
 
 #include "base/dtype.hpp"
 #include "exec/comm/communicator.hpp"
-#include "plan/collectives/arrivals.hpp"
+#include "plan/collectives/message_arrivals.hpp"
 
 namespace rehearsal::exec {
 
@@ -38,7 +38,7 @@ struct CollectiveCall {
 class Transfers {
  public:
   /// Messages longer than `segment_bytes` travel in pieces, and a piece is added while the next one arrives.
-  /// `beside`: memory for what collectives need beside their vectors (plan/collectives/arrivals.hpp); what does not fit is allocated.
+  /// `beside`: memory for what collectives need beside their vectors (plan/collectives/message_arrivals.hpp); what does not fit is allocated.
   explicit Transfers(Communicator&, std::size_t segment_bytes = plan::kSegmentBytes, std::span<std::byte> beside = {});
   /// Of all ranks together, before the first one-sided collective: memory for what these ranks put.
   void take_puts_of(std::span<const int> senders);

@@ -15,7 +15,7 @@
 #include "exec/play/flush_denormals.hpp"
 #include "exec/play/initial_values.hpp"
 #include "exec/play/local_memory.hpp"
-#include "exec/play/messages.hpp"
+#include "exec/play/device_messages.hpp"
 #include "exec/play/operand_views.hpp"
 #include "exec/play/played_times.hpp"
 #include "exec/play/prepared_collective.hpp"

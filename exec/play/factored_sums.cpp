@@ -1,4 +1,4 @@
-// Compress, Recompress and Decompress of gradients that travel as two factors (plan/factors.hpp). Gradients that travel as they are lie in
+// Compress, Recompress and Decompress of gradients that travel as two factors (plan/low_rank.hpp). Gradients that travel as they are lie in
 // the first vector; the second has the others' alone.
 #include <cstring>
 

@@ -7,7 +7,7 @@
 
 #include "exec/comm/communicator.hpp"
 #include "exec/comm/shared_center.hpp"
-#include "exec/play/messages.hpp"
+#include "exec/play/device_messages.hpp"
 #include "exec/play/operand_views.hpp"
 #include "plan/collectives/collective.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "exec/play/messages.hpp"
+#include "exec/play/device_messages.hpp"
 
 namespace rehearsal::exec {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "formats/onnx/import.hpp"
+#include "formats/onnx/model_import.hpp"
 
 namespace rehearsal::formats {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/onnx/import.hpp"
+#include "formats/onnx/model_import.hpp"
 #include "formats/onnx/stored.hpp"
 
 namespace rehearsal::formats {

@@ -8,7 +8,7 @@
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "formats/onnx/damage.hpp"
-#include "formats/onnx/export.hpp"
+#include "formats/onnx/model_export.hpp"
 #include "formats/onnx/folded.hpp"
 #include "formats/onnx/model_file.hpp"
 #include "formats/onnx/usage.hpp"
@@ -158,7 +158,7 @@ class TrainedFile {
   }
 
   /// What is trained is there to be used: normalizations take the running statistics, dropout keeps everything. Reading the file for
-  /// training undoes it (import.hpp).
+  /// training undoes it (model_import.hpp).
   static void put_into_inference_form(onnx::GraphProto& graph) {
     std::set<std::string> read;
     for (const auto& node : graph.node())

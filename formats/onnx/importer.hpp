@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "formats/onnx/import.hpp"
+#include "formats/onnx/model_import.hpp"
 #include "formats/onnx/import_watcher.hpp"
 #include "formats/onnx/model_file.hpp"
 #include "formats/onnx/node_import.hpp"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "formats/onnx/import.hpp"
+#include "formats/onnx/model_import.hpp"
 #include "formats/onnx/rehearsal_onnx.pb.h"
 #include "graph/value.hpp"
 

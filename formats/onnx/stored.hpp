@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "formats/onnx/import.hpp"
+#include "formats/onnx/model_import.hpp"
 #include "formats/onnx/model_file.hpp"
 #include "formats/onnx/usage.hpp"
 

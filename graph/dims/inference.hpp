@@ -59,7 +59,7 @@ class DimsInference {
   void pair_up(LabelKind, const Candidates& inputs, const Candidates& outputs, std::vector<IterDim>& found) const;
   void window_pair(const Candidates& inputs, const Candidates& outputs, std::vector<IterDim>& found) const;
 
-  // Batch and names (names.cpp).
+  // Batch and names (dim_names.cpp).
   void find_batch();
   void name_atoms();
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "graph/zoo/chunks.hpp"
+#include "graph/zoo/sequence_chunks.hpp"
 
 namespace rehearsal::graph::zoo {
 namespace {

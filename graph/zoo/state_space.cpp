@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "graph/zoo/chunks.hpp"
+#include "graph/zoo/sequence_chunks.hpp"
 
 namespace rehearsal::graph::zoo {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "jobs/policies/rows.hpp"
+#include "jobs/policies/policy_rows.hpp"
 
 namespace rehearsal::jobs {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-#include "jobs/policies/rows.hpp"
+#include "jobs/policies/policy_rows.hpp"
 
 namespace rehearsal::jobs {
 namespace {

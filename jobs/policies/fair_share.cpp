@@ -5,7 +5,7 @@
 #include <map>
 #include <string_view>
 
-#include "jobs/policies/rows.hpp"
+#include "jobs/policies/policy_rows.hpp"
 
 namespace rehearsal::jobs {
 namespace {

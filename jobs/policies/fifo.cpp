@@ -1,6 +1,6 @@
 // First in, first out: nobody overtakes, so a large job at the head keeps devices idle.
 
-#include "jobs/policies/rows.hpp"
+#include "jobs/policies/policy_rows.hpp"
 
 namespace rehearsal::jobs {
 namespace {

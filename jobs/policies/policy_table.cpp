@@ -1,5 +1,5 @@
 #include "base/table.hpp"
-#include "jobs/policies/rows.hpp"
+#include "jobs/policies/policy_rows.hpp"
 
 namespace rehearsal::jobs {
 

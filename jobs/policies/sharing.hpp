@@ -1,7 +1,7 @@
 #pragma once
 // Devices in turn: at the end of every slice they are given anew, all of a job's at once, to jobs in an order that the policy says.
 
-#include "jobs/policies/rows.hpp"
+#include "jobs/policies/policy_rows.hpp"
 
 namespace rehearsal::jobs {
 

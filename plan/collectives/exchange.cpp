@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "plan/collectives/algorithm_rows.hpp"
-#include "plan/collectives/arrivals.hpp"
+#include "plan/collectives/message_arrivals.hpp"
 #include "plan/collectives/meetings.hpp"
 
 namespace rehearsal::plan {

@@ -10,7 +10,7 @@
 #include "base/parse_number.hpp"
 #include "plan/collectives/collective.hpp"
 #include "plan/schedules/schedule.hpp"
-#include "plan/shares.hpp"
+#include "plan/batch_shares.hpp"
 
 namespace rehearsal::plan {
 namespace {

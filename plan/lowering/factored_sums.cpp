@@ -1,10 +1,10 @@
-// Gradients of which ranks sum two factors, one after the other (plan/factors.hpp): each projects what it has summed over its micro-batches
+// Gradients of which ranks sum two factors, one after the other (plan/low_rank.hpp): each projects what it has summed over its micro-batches
 // on a few columns, P = M Q, and ranks sum P; each projects its own on that, Q = Mᵀ P, and ranks sum Q; the product of both is the sum that
 // all have, and what of its own gradient a rank does not find in it is added to its next one.
 
 #include "base/error.hpp"
 #include "plan/compressors.hpp"
-#include "plan/factors.hpp"
+#include "plan/low_rank.hpp"
 #include "plan/lowering/role_builder.hpp"
 
 namespace rehearsal::plan {

@@ -16,8 +16,8 @@
 #include "plan/plan_keys.hpp"
 #include "plan/sharding/classes.hpp"
 #include "plan/sharding/fusion.hpp"
-#include "plan/sharding/rules.hpp"
-#include "plan/shares.hpp"
+#include "plan/sharding/rule_book.hpp"
+#include "plan/batch_shares.hpp"
 
 namespace rehearsal::plan {
 

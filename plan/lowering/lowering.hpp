@@ -11,7 +11,7 @@
 #include "plan/backend.hpp"
 #include "plan/collectives/collective.hpp"
 #include "plan/program/program.hpp"
-#include "plan/sharding/rules.hpp"
+#include "plan/sharding/rule_book.hpp"
 #include "plan/sharding/sharding.hpp"
 
 namespace rehearsal::plan {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "plan/schedules/chunks.hpp"
-#include "plan/shares.hpp"
+#include "plan/schedules/model_chunks.hpp"
+#include "plan/batch_shares.hpp"
 
 namespace rehearsal::plan {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "plan/compressors.hpp"
-#include "plan/factors.hpp"
+#include "plan/low_rank.hpp"
 #include "plan/lowering/role_draft.hpp"
 
 namespace rehearsal::plan {
@@ -57,7 +57,7 @@ class RoleBuilder : public RoleDraft {
   [[nodiscard]] bool is_stashed(graph::NodeId) const;
   void restore_results(graph::NodeId, std::uint16_t body);
 
-  // Attention whose keys go round (ring.cpp)
+  // Attention whose keys go round (ring_attention.cpp)
   class RingPass;
   bool lower_in_ring(graph::NodeId, std::uint16_t body);
   void attend_in_ring(const AttentionRing&, std::uint16_t body);

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "base/checking.hpp"
-#include "plan/collectives/arrivals.hpp"
+#include "plan/collectives/message_arrivals.hpp"
 #include "plan/lowering/apart.hpp"
 #include "plan/lowering/bidirectional.hpp"
 #include "plan/lowering/check_role.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "plan/compressors.hpp"
-#include "plan/factors.hpp"
+#include "plan/low_rank.hpp"
 
 namespace rehearsal::plan {
 namespace {
@@ -29,7 +29,7 @@ std::string fault_of_kernel(const Role& role, const Instruction& i, const graph:
 
 bool there(const std::vector<BufferIndex>& list) { return !list.empty() && std::ranges::find(list, kNoBuffer) == list.end(); }
 
-/// The two factors of gradients (plan/factors.hpp): what is kept stands in the order of the gradients that have some, and vectors are as
+/// The two factors of gradients (plan/low_rank.hpp): what is kept stands in the order of the gradients that have some, and vectors are as
 /// long as what lies in them.
 std::string fault_of_factors(const Program& program, const Role& role, const Instruction& i) {
   const std::string wrong =

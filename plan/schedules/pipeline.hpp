@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "graph/training.hpp"
-#include "plan/schedules/chunks.hpp"
+#include "plan/schedules/model_chunks.hpp"
 #include "plan/schedules/stages.hpp"
 
 namespace rehearsal::plan {

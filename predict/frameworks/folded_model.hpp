@@ -7,10 +7,10 @@
 
 #include "graph/dims/dims.hpp"
 #include "graph/training.hpp"
-#include "plan/sharding/rules.hpp"
+#include "plan/sharding/rule_book.hpp"
 #include "plan/sharding/sharding.hpp"
 #include "predict/frameworks/flow.hpp"
-#include "predict/frameworks/job.hpp"
+#include "predict/frameworks/framework_job.hpp"
 #include "predict/frameworks/spans.hpp"
 #include "predict/predictor.hpp"
 

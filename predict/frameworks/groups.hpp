@@ -1,5 +1,5 @@
 #pragma once
-#include "costmodel/network.hpp"
+#include "costmodel/collective_library.hpp"
 #include "plan/plan.hpp"
 #include "platforms/platform.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 #include "predict/frameworks/folded_model.hpp"
-#include "predict/frameworks/job.hpp"
-#include "predict/frameworks/part.hpp"
+#include "predict/frameworks/framework_job.hpp"
+#include "predict/frameworks/model_part.hpp"
 
 namespace rehearsal::predict::frameworks {
 

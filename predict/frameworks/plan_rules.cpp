@@ -5,9 +5,9 @@
 
 #include "base/join.hpp"
 #include "plan/plan_keys.hpp"
-#include "plan/schedules/chunks.hpp"
-#include "plan/shares.hpp"
-#include "predict/frameworks/job.hpp"
+#include "plan/schedules/model_chunks.hpp"
+#include "plan/batch_shares.hpp"
+#include "predict/frameworks/framework_job.hpp"
 
 namespace rehearsal::predict::frameworks {
 namespace {

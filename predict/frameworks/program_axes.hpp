@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "plan/program/program.hpp"
-#include "predict/frameworks/job.hpp"
-#include "predict/frameworks/part.hpp"
+#include "predict/frameworks/framework_job.hpp"
+#include "predict/frameworks/model_part.hpp"
 
 namespace rehearsal::predict::frameworks {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "graph/graph.hpp"
-#include "predict/frameworks/job.hpp"
+#include "predict/frameworks/framework_job.hpp"
 
 namespace rehearsal::predict::frameworks {
 

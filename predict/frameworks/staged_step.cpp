@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "plan/schedules/chunks.hpp"
+#include "plan/schedules/model_chunks.hpp"
 
 namespace rehearsal::predict::frameworks {
 namespace {

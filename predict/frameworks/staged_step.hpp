@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "plan/schedules/schedule.hpp"
-#include "predict/frameworks/stages.hpp"
+#include "predict/frameworks/stage_parts.hpp"
 
 namespace rehearsal::predict::frameworks {
 

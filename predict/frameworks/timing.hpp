@@ -5,10 +5,10 @@
 
 #include "costmodel/cost_model.hpp"
 #include "costmodel/kernel_rows.hpp"
-#include "costmodel/network.hpp"
+#include "costmodel/collective_library.hpp"
 #include "predict/frameworks/groups.hpp"
-#include "predict/frameworks/job.hpp"
-#include "predict/frameworks/part.hpp"
+#include "predict/frameworks/framework_job.hpp"
+#include "predict/frameworks/model_part.hpp"
 
 namespace rehearsal::predict::frameworks {
 

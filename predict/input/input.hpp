@@ -21,7 +21,7 @@
 #include <string_view>
 #include <vector>
 
-#include "costmodel/estimate.hpp"
+#include "costmodel/interval.hpp"
 #include "plan/plan.hpp"
 #include "platforms/platform.hpp"
 #include "predict/input/cached_shares.hpp"

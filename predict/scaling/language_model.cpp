@@ -6,7 +6,7 @@
 #include "graph/op_schema.hpp"
 #include "predict/assessment.hpp"
 #include "predict/frameworks/flow.hpp"
-#include "predict/frameworks/usual.hpp"
+#include "predict/frameworks/usual_profile.hpp"
 
 namespace rehearsal::predict::scaling {
 namespace {

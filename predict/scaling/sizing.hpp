@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/estimate.hpp"
-#include "predict/scaling/budget.hpp"
+#include "costmodel/interval.hpp"
+#include "predict/scaling/training_budget.hpp"
 #include "predict/scaling/language_model.hpp"
 
 namespace rehearsal::predict::scaling {

@@ -6,7 +6,7 @@
 #include <simgrid/kernel/resource/Model.hpp>
 
 #include "base/error.hpp"
-#include "sim/fair_share.hpp"
+#include "sim/max_min_rates.hpp"
 #include "sim/simgrid/world.hpp"
 
 namespace rehearsal::sim {

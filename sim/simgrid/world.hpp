@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "sim/network.hpp"
-#include "sim/simgrid/compat.hpp"
+#include "sim/simgrid/simgrid_versions.hpp"
 
 namespace rehearsal::sim {
 

@@ -1,5 +1,5 @@
 // What was predicted, what came, and how that drifts.
-#include "cli/history.hpp"
+#include "cli/run_history.hpp"
 
 #include "base/error.hpp"
 #include "costmodel/calibration.hpp"

@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "costmodel/embedded.hpp"
-#include "costmodel/network.hpp"
+#include "costmodel/embedded_constants.hpp"
+#include "costmodel/collective_library.hpp"
 #include "costmodel/wire_rings.hpp"
 #include "platforms/catalog.hpp"
 #include "tests/catch.hpp"

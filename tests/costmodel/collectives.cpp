@@ -1,4 +1,4 @@
-#include "costmodel/network.hpp"
+#include "costmodel/collective_library.hpp"
 #include "platforms/catalog.hpp"
 #include "tests/catch.hpp"
 

@@ -1,5 +1,5 @@
 // How errors of many estimates add up.
-#include "costmodel/estimate.hpp"
+#include "costmodel/interval.hpp"
 
 #include <cmath>
 

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/constants.hpp"
-#include "costmodel/embedded.hpp"
+#include "costmodel/embedded_constants.hpp"
 #include "costmodel/framework.hpp"
 #include "tests/catch.hpp"
 

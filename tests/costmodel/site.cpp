@@ -1,5 +1,5 @@
 // What a site's runs say: a normal prior around no correction, and a run's noise of 0.06, by hand.
-#include "costmodel/site.hpp"
+#include "costmodel/site_corrections.hpp"
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 // Plans as configurations of other frameworks: every key is written or refused.
 
-#include "exchange/frameworks/export.hpp"
+#include "exchange/frameworks/plan_export.hpp"
 
 #include <algorithm>
 

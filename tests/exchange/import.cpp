@@ -1,6 +1,6 @@
 // Configurations of other frameworks as plans: what export writes comes back, and what users write is understood or refused by its flag.
 
-#include "exchange/frameworks/import.hpp"
+#include "exchange/frameworks/plan_import.hpp"
 
 #include <algorithm>
 #include <random>

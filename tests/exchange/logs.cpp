@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/constants.hpp"
-#include "costmodel/network.hpp"
+#include "costmodel/collective_library.hpp"
 #include "exchange/logs/collective_log.hpp"
 #include "exchange/logs/link_fit.hpp"
 #include "platforms/catalog.hpp"

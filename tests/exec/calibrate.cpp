@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "costmodel/cost_model.hpp"
-#include "exec/bench/machine.hpp"
+#include "exec/bench/bench_machine.hpp"
 #include "exec/bench/measured.hpp"
 #include "exec/comm/usable_cores.hpp"
 #include "exec/host/cpu_backend.hpp"

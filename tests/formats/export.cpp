@@ -1,6 +1,6 @@
 // A graph written and read again is the same graph.
 
-#include "formats/onnx/export.hpp"
+#include "formats/onnx/model_export.hpp"
 
 #include <algorithm>
 #include <cstring>

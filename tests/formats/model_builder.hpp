@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "formats/onnx/import.hpp"
+#include "formats/onnx/model_import.hpp"
 #include "formats/onnx/rehearsal_onnx.pb.h"
 
 namespace rehearsal::formats::testing {

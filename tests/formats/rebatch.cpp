@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "formats/onnx/rebatch/factors.hpp"
+#include "formats/onnx/rebatch/size_factors.hpp"
 #include "tests/catch.hpp"
 #include "tests/formats/model_builder.hpp"
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "formats/onnx/import.hpp"
+#include "formats/onnx/model_import.hpp"
 #include "tests/catch.hpp"
 
 namespace rehearsal::formats {

@@ -3,7 +3,7 @@
 #include "formats/onnx/wire.hpp"
 
 #include "base/random.hpp"
-#include "formats/onnx/export.hpp"
+#include "formats/onnx/model_export.hpp"
 #include "graph/zoo/zoo.hpp"
 #include "tests/catch.hpp"
 #include "tests/formats/model_builder.hpp"

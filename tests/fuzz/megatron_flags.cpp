@@ -1,6 +1,6 @@
 // Any text is flags of Megatron-LM, or is refused.
 
-#include "exchange/frameworks/import.hpp"
+#include "exchange/frameworks/plan_import.hpp"
 #include "tests/fuzz/target.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,6 +1,6 @@
 // Any bytes are a model.
 
-#include "formats/onnx/import.hpp"
+#include "formats/onnx/model_import.hpp"
 #include "tests/fuzz/target.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

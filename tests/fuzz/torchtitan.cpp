@@ -1,6 +1,6 @@
 // Any text is a configuration of torchtitan, in TOML or in Python, or is refused.
 
-#include "exchange/frameworks/import.hpp"
+#include "exchange/frameworks/plan_import.hpp"
 #include "tests/fuzz/target.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/random.hpp"
-#include "jobs/picture.hpp"
+#include "jobs/schedule_picture.hpp"
 #include "tests/jobs/cluster.hpp"
 
 using namespace rehearsal;

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "jobs/arrivals.hpp"
+#include "jobs/job_arrivals.hpp"
 #include "jobs/jobs_json.hpp"
 #include "tests/jobs/cluster.hpp"
 

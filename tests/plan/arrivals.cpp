@@ -1,5 +1,5 @@
 // What collectives need beside their vectors, by hand, and as a role's buffer.
-#include "plan/collectives/arrivals.hpp"
+#include "plan/collectives/message_arrivals.hpp"
 
 #include <limits>
 

@@ -3,7 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
-#include "plan/schedules/chunks.hpp"
+#include "plan/schedules/model_chunks.hpp"
 #include "plan/schedules/schedule.hpp"
 #include "tests/catch.hpp"
 

@@ -1,5 +1,5 @@
 // Shares of the batch that differ: what a plan names, and what follows from how quick replicas are.
-#include "plan/shares.hpp"
+#include "plan/batch_shares.hpp"
 
 #include <algorithm>
 #include <numeric>

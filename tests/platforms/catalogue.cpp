@@ -14,7 +14,7 @@
 #include "base/error.hpp"
 #include "platforms/catalog.hpp"
 #include "platforms/devices.hpp"
-#include "platforms/embedded.hpp"
+#include "platforms/embedded_catalog.hpp"
 #include "platforms/json.hpp"
 #include "platforms/schema_check.hpp"
 #include "platforms/topology.hpp"

@@ -1,6 +1,6 @@
 #include "base/error.hpp"
 #include "platforms/catalog.hpp"
-#include "platforms/check.hpp"
+#include "platforms/platform_check.hpp"
 #include "tests/catch.hpp"
 #include "tests/platforms/sample.hpp"
 

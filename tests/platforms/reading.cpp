@@ -12,7 +12,7 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "platforms/catalog.hpp"
-#include "platforms/embedded.hpp"
+#include "platforms/embedded_catalog.hpp"
 #include "platforms/json.hpp"
 #include "platforms/schema_check.hpp"
 #include "platforms/strict_json.hpp"

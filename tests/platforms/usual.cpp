@@ -1,4 +1,4 @@
-#include "platforms/usual.hpp"
+#include "platforms/usual_figures.hpp"
 
 #include "platforms/catalog.hpp"
 #include "platforms/settings.hpp"

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "graph/zoo/zoo.hpp"
-#include "plan/shares.hpp"
+#include "plan/batch_shares.hpp"
 #include "platforms/catalog.hpp"
 #include "predict/explain.hpp"
 #include "predict/lowered_predictor.hpp"

@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "graph/zoo/zoo.hpp"
 #include "platforms/catalog.hpp"
-#include "predict/frameworks/predictor.hpp"
+#include "predict/frameworks/framework_predictor.hpp"
 #include "tests/catch.hpp"
 
 using namespace rehearsal;

@@ -9,7 +9,7 @@
 #include "graph/narrow_type.hpp"
 #include "graph/zoo/zoo.hpp"
 #include "platforms/catalog.hpp"
-#include "predict/frameworks/predictor.hpp"
+#include "predict/frameworks/framework_predictor.hpp"
 #include "predict/lowered_predictor.hpp"
 #include "search/search.hpp"
 

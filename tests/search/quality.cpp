@@ -1,7 +1,7 @@
 // The plans that a search chooses for twelve jobs, against the best ever found for them.
 #include "graph/zoo/zoo.hpp"
 #include "platforms/catalog.hpp"
-#include "predict/frameworks/predictor.hpp"
+#include "predict/frameworks/framework_predictor.hpp"
 #include "search/search.hpp"
 #include "tests/catch.hpp"
 

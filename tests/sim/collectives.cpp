@@ -1,5 +1,5 @@
 // The steps of every collective, played message by message, against hand calculations and the closed form.
-#include "sim/collectives.hpp"
+#include "sim/played_collectives.hpp"
 
 #include "predict/group_links.hpp"
 #include "tests/catch.hpp"

@@ -9,7 +9,7 @@
 #include "tests/traces/sample.hpp"
 #include "traces/chrome.hpp"
 #include "traces/memory_levels.hpp"
-#include "traces/page.hpp"
+#include "traces/html_page.hpp"
 #include "traces/timeline_data.hpp"
 
 namespace rehearsal::traces {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "validation/embedded.hpp"
+#include "validation/embedded_records.hpp"
 #include "validation/validate.hpp"
 
 namespace rehearsal::validation {

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "tests/catch.hpp"
-#include "validation/job.hpp"
+#include "validation/record_job.hpp"
 #include "validation/own_run.hpp"
 
 namespace rehearsal::validation {

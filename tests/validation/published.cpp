@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "tests/catch.hpp"
-#include "validation/fit.hpp"
+#include "validation/constants_fit.hpp"
 #include "validation/intervals.hpp"
 #include "validation/validate.hpp"
 

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "tests/catch.hpp"
-#include "validation/job.hpp"
+#include "validation/record_job.hpp"
 #include "validation/known_models.hpp"
 #include "validation/validate.hpp"
 

@@ -1,10 +1,10 @@
 #pragma once
-// The arithmetic of PowerSGD (plan/factors.hpp), on the host. Matrices lie row by row.
+// The arithmetic of PowerSGD (plan/low_rank.hpp), on the host. Matrices lie row by row.
 
 #include <cstdint>
 
 #include "base/dtype.hpp"
-#include "plan/factors.hpp"
+#include "plan/low_rank.hpp"
 
 namespace rehearsal::exec {
 

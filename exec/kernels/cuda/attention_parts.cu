@@ -1,8 +1,8 @@
 #include "exec/kernels/cuda/attention_parts.hpp"
 
 #include "exec/kernels/cuda/attention_scores.hpp"
-#include "exec/kernels/cuda/kernel.hpp"
-#include "exec/kernels/cuda/strided.hpp"
+#include "exec/kernels/cuda/cuda_kernel.hpp"
+#include "exec/kernels/cuda/strided_copies.hpp"
 
 namespace rehearsal::exec::cuda {
 namespace {

@@ -3,7 +3,7 @@
 // (graph/ops/attention.hpp).
 
 #include "exec/kernels/cuda/keeping.hpp"
-#include "exec/kernels/cuda/tiles.hpp"
+#include "exec/kernels/cuda/thread_tiles.hpp"
 #include "graph/ops/attention.hpp"
 
 namespace rehearsal::exec::cuda {

@@ -1,7 +1,7 @@
 #include "exec/kernels/cuda/biases.hpp"
 
 #include "exec/kernels/cuda/families.hpp"
-#include "exec/kernels/cuda/kernel.hpp"
+#include "exec/kernels/cuda/cuda_kernel.hpp"
 
 namespace rehearsal::exec::cuda {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "exec/kernels/cuda/families.hpp"
-#include "exec/kernels/cuda/kernel.hpp"
+#include "exec/kernels/cuda/cuda_kernel.hpp"
 
 namespace rehearsal::exec::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // Determinants and their gradients: a thread has a matrix, or a minor, at a time, in scratch memory of its own.
 
 #include "exec/kernels/cuda/families.hpp"
-#include "exec/kernels/cuda/kernel.hpp"
+#include "exec/kernels/cuda/cuda_kernel.hpp"
 #include "exec/kernels/reference/determinant.hpp"
 
 namespace rehearsal::exec::cuda {

@@ -1,6 +1,6 @@
 #pragma once
 // A GPU as a backend: kernels of its libraries first, then those of our own; what neither runs is run by the host's kernels, on copies:
-// slow, printed as "host:...", and right. Which GPU it is, and which libraries, says whoever makes it (module.cpp).
+// slow, printed as "host:...", and right. Which GPU it is, and which libraries, says whoever makes it (cuda_module.cpp).
 
 #include <map>
 #include <memory>

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "exec/kernels/cuda/families.hpp"
-#include "exec/kernels/cuda/kernel.hpp"
-#include "exec/kernels/cuda/shares.hpp"
+#include "exec/kernels/cuda/cuda_kernel.hpp"
+#include "exec/kernels/cuda/neighbours.hpp"
 #include "graph/ops/bit_functions.hpp"
 #include "graph/ops/scalar_functions.hpp"
 

@@ -5,7 +5,7 @@
 #include "base/units.hpp"
 #include "exec/comm/communicator.hpp"
 #include "exec/host/stashes.hpp"
-#include "exec/kernels/cuda/check.hpp"
+#include "exec/kernels/cuda/library_calls.hpp"
 #include "exec/kernels/cuda/nccl_collectives.hpp"
 #include "plan/sharding/copies.hpp"
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "exec/kernels/cuda/kernel.hpp"
+#include "exec/kernels/cuda/cuda_kernel.hpp"
 #include "exec/kernels/cuda/reduce.hpp"
-#include "exec/kernels/cuda/shares.hpp"
+#include "exec/kernels/cuda/neighbours.hpp"
 
 namespace rehearsal::exec::cuda {
 

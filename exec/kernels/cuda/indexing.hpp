@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "base/error.hpp"
-#include "exec/kernels/cuda/kernel.hpp"
+#include "exec/kernels/cuda/cuda_kernel.hpp"
 #include "graph/ops/axes.hpp"
 
 namespace rehearsal::exec::cuda {

@@ -1,7 +1,7 @@
 #pragma once
 // Work along one axis of a tensor: a line is the elements that differ in their index along it only.
 
-#include "exec/kernels/cuda/kernel.hpp"
+#include "exec/kernels/cuda/cuda_kernel.hpp"
 #include "graph/ops/axes.hpp"
 
 namespace rehearsal::exec::cuda {

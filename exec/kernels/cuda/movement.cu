@@ -1,7 +1,7 @@
 // Elements moved as they are, by their size, and tensors that follow from attributes alone.
 
 #include "exec/kernels/cuda/families.hpp"
-#include "exec/kernels/cuda/strided.hpp"
+#include "exec/kernels/cuda/strided_copies.hpp"
 #include "graph/ops/axes.hpp"
 
 namespace rehearsal::exec::cuda {

@@ -1,6 +1,6 @@
 #include "exec/kernels/cuda/moves.hpp"
 
-#include "exec/kernels/cuda/kernel.hpp"
+#include "exec/kernels/cuda/cuda_kernel.hpp"
 
 namespace rehearsal::exec::cuda {
 namespace {

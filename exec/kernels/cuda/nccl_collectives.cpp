@@ -11,7 +11,7 @@
 
 #include "base/error.hpp"
 #include "exec/comm/communicator.hpp"
-#include "exec/kernels/cuda/check.hpp"
+#include "exec/kernels/cuda/library_calls.hpp"
 #include "exec/kernels/cuda/gpu.hpp"
 
 namespace rehearsal::exec::cuda {

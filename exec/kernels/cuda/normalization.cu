@@ -5,7 +5,7 @@
 
 #include "exec/kernels/cuda/families.hpp"
 #include "exec/kernels/cuda/image_rows.hpp"
-#include "exec/kernels/cuda/kernel.hpp"
+#include "exec/kernels/cuda/cuda_kernel.hpp"
 #include "exec/kernels/cuda/reduce.hpp"
 
 namespace rehearsal::exec::cuda {

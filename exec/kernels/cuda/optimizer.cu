@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "exec/kernels/cuda/families.hpp"
-#include "exec/kernels/cuda/kernel.hpp"
+#include "exec/kernels/cuda/cuda_kernel.hpp"
 #include "exec/kernels/cuda/packs.hpp"
 #include "exec/kernels/reference/moments.hpp"
 

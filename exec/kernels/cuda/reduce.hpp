@@ -16,8 +16,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "exec/kernels/cuda/kernel.hpp"
-#include "exec/kernels/cuda/shares.hpp"
+#include "exec/kernels/cuda/cuda_kernel.hpp"
+#include "exec/kernels/cuda/neighbours.hpp"
 
 namespace rehearsal::exec::cuda {
 

@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "exec/kernels/cuda/families.hpp"
-#include "exec/kernels/cuda/kernel.hpp"
+#include "exec/kernels/cuda/cuda_kernel.hpp"
 #include "exec/kernels/reference/axis_maps.hpp"
 
 namespace rehearsal::exec::cuda {

@@ -1,7 +1,7 @@
 // Rotary embedding and its gradient: y = x cos + (-x2, x1) sin over the two halves of a row, tables broadcast to the rows.
 
 #include "exec/kernels/cuda/families.hpp"
-#include "exec/kernels/cuda/kernel.hpp"
+#include "exec/kernels/cuda/cuda_kernel.hpp"
 
 namespace rehearsal::exec::cuda {
 namespace {

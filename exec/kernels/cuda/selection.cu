@@ -2,7 +2,7 @@
 // behind the last one found.
 
 #include "exec/kernels/cuda/families.hpp"
-#include "exec/kernels/cuda/kernel.hpp"
+#include "exec/kernels/cuda/cuda_kernel.hpp"
 #include "graph/ops/axes.hpp"
 
 namespace rehearsal::exec::cuda {

@@ -1,10 +1,10 @@
 #pragma once
-// The six products of attention and its gradient in bf16, by tiles (tiles.hpp). Factors are copied into whole tiles, zeros behind them;
+// The six products of attention and its gradient in bf16, by tiles (amx_tiles.hpp). Factors are copied into whole tiles, zeros behind them;
 // weights and gradients of scores, f32 in between, are rounded to bf16 when they become factors, as in FlashAttention (Dao et al. 2022).
 
 #include "exec/kernels/native/attention_blocks.hpp"
 #include "exec/kernels/native/native.hpp"
-#include "exec/kernels/native/tiles.hpp"
+#include "exec/kernels/native/amx_tiles.hpp"
 #include "exec/kernels/reference/attention_rows.hpp"
 
 namespace rehearsal::exec::native {

@@ -162,7 +162,7 @@ struct Loops {
   void (*transpose16)(const std::uint16_t* from, std::int64_t from_row, std::uint16_t* to, std::int64_t to_row, std::int64_t rows,
                       std::int64_t columns);
 
-  /// Of rows of 2 bytes: word (p, c) holds element c of rows 2 p and 2 p + 1, as tiles.hpp wants b.
+  /// Of rows of 2 bytes: word (p, c) holds element c of rows 2 p and 2 p + 1, as amx_tiles.hpp wants b.
   void (*pair_rows)(const std::uint16_t* from, std::int64_t from_row, std::uint32_t* to, std::int64_t to_row, std::int64_t pairs,
                     std::int64_t columns);
 

@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
-#include "exec/kernels/onednn/compat.hpp"
+#include "exec/kernels/onednn/onednn_versions.hpp"
 #include "exec/kernels/onednn/families.hpp"
 #include "graph/shape.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "exec/kernels/reference/families.hpp"
 #include "exec/kernels/reference/reference.hpp"
-#include "exec/kernels/reference/rows.hpp"
+#include "exec/kernels/reference/partial_sums.hpp"
 #include "graph/ops/axes.hpp"
 
 namespace rehearsal::exec::reference {

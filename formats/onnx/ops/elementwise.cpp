@@ -214,7 +214,7 @@ void thresholded_relu(NodeImport& n) {
   n.set(0, n.emit("Where", {n.emit("Greater", {n.input(0), n.scalar(n.number("alpha", 1.0), type)}), n.input(0), n.scalar(0, type)}));
 }
 
-/// Identity of a stored tensor is a tensor of its own: exporters merge equal values that way (import.hpp).
+/// Identity of a stored tensor is a tensor of its own: exporters merge equal values that way (model_import.hpp).
 void identity(NodeImport& n) {
   if (!std::holds_alternative<TensorId>(n.meaning(0))) return n.set_meaning(0, n.meaning(0));
   const graph::Tensor tensor = n.builder()[n.input(0)];

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "formats/onnx/rebatch/rules.hpp"
+#include "formats/onnx/rebatch/batch_rules.hpp"
 #include "formats/onnx/usage.hpp"
 
 namespace rehearsal::formats {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "formats/onnx/import_watcher.hpp"
-#include "formats/onnx/rebatch/factors.hpp"
+#include "formats/onnx/rebatch/size_factors.hpp"
 
 namespace rehearsal::formats {
 

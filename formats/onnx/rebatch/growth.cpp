@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "formats/onnx/rebatch/rules.hpp"
+#include "formats/onnx/rebatch/batch_rules.hpp"
 
 namespace rehearsal::formats {
 namespace {

@@ -12,7 +12,7 @@
 #include "exec/host/compressors/compressor.hpp"
 #include "exec/host/compressors/power_sgd.hpp"
 #include "plan/compressors.hpp"
-#include "plan/factors.hpp"
+#include "plan/low_rank.hpp"
 #include "plan/plan.hpp"
 #include "tests/exec/executor/halves.hpp"
 

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "costmodel/estimate.hpp"
+#include "costmodel/interval.hpp"
 #include "costmodel/money.hpp"
 #include "platforms/catalog.hpp"
 

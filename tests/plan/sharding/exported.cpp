@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "base/error.hpp"
-#include "formats/onnx/import.hpp"
+#include "formats/onnx/model_import.hpp"
 #include "tests/plan/sharding/mesh.hpp"
 
 using namespace rehearsal;

@@ -8,7 +8,7 @@
 #include "plan/plan_keys.hpp"
 #include "platforms/catalog.hpp"
 #include "predict/frameworks/plan_rules.hpp"
-#include "predict/frameworks/predictor.hpp"
+#include "predict/frameworks/framework_predictor.hpp"
 #include "tests/catch.hpp"
 
 namespace rehearsal::predict::frameworks {

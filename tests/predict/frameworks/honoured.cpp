@@ -5,7 +5,7 @@
 #include "graph/zoo/zoo.hpp"
 #include "plan/plan_keys.hpp"
 #include "platforms/catalog.hpp"
-#include "predict/frameworks/predictor.hpp"
+#include "predict/frameworks/framework_predictor.hpp"
 #include "predict/lowered_predictor.hpp"
 #include "tests/catch.hpp"
 

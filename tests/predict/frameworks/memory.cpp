@@ -2,7 +2,7 @@
 
 #include "graph/adapters.hpp"
 #include "plan/memory/in_use.hpp"
-#include "predict/frameworks/program.hpp"
+#include "predict/frameworks/framework_program.hpp"
 #include "tests/catch.hpp"
 #include "tests/predict/frameworks/sample.hpp"
 

@@ -1,5 +1,5 @@
 // Which framework is meant where none is named.
-#include "predict/frameworks/usual.hpp"
+#include "predict/frameworks/usual_profile.hpp"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 #include "platforms/catalog.hpp"
 #include "platforms/devices.hpp"
 #include "predict/changes.hpp"
-#include "predict/frameworks/predictor.hpp"
+#include "predict/frameworks/framework_predictor.hpp"
 #include "tests/catch.hpp"
 
 namespace rehearsal::predict::frameworks {

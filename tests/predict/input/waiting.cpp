@@ -2,7 +2,7 @@
 #include "graph/zoo/zoo.hpp"
 #include "platforms/catalog.hpp"
 #include "predict/assessment.hpp"
-#include "predict/frameworks/predictor.hpp"
+#include "predict/frameworks/framework_predictor.hpp"
 #include "predict/input_predictor.hpp"
 #include "predict/plan_input.hpp"
 #include "tests/catch.hpp"

@@ -1,0 +1,40 @@
+#pragma once
+// What runs were predicted to take on a machine, and what they took: lines beside its calibration.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "costmodel/interval.hpp"
+
+namespace rehearsal::cli {
+
+/// One training that ended.
+struct RunRecord {
+  std::string time;  ///< when it ended, UTC: "2026-11-23T04:05:06Z"
+  std::string model, plan, dtype;
+  std::int64_t batch = 1, ranks = 1, steps = 0;
+  costmodel::Interval predicted;  ///< seconds of a step
+  double measured = 0;            ///< seconds of a step: the median of those after the warm-up
+  double loss = 0;                ///< of the last step
+  [[nodiscard]] double error() const { return measured / predicted.value - 1; }
+};
+
+/// "site/machine.json" -> "site/machine.history.jsonl".
+[[nodiscard]] std::string history_of(const std::string& machine);
+/// Seconds since 1970 as records have them.
+[[nodiscard]] std::string time_text(std::int64_t seconds);
+/// Adds one line, whole. Throws EnvironmentFailure when the file cannot be written.
+void add_to_history(const std::string& path, const RunRecord&);
+/// In the order of the file; a last line that was not finished is left out. Throws BadInput naming file and line.
+[[nodiscard]] std::vector<RunRecord> read_history(const std::string& path);
+
+/// Measured over predicted, of one week (ISO 8601: "2026-W48").
+struct WeekOfRuns {
+  std::string week;
+  std::int64_t runs = 0;
+  double ratio = 1;  ///< median
+};
+[[nodiscard]] std::vector<WeekOfRuns> by_week(const std::vector<RunRecord>&);
+
+}  // namespace rehearsal::cli

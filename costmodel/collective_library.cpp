@@ -1,0 +1,225 @@
+#include "costmodel/collective_library.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include "costmodel/accelerator.hpp"
+#include "costmodel/wire_rings.hpp"
+
+namespace rehearsal::costmodel {
+namespace {
+
+using C = Coefficient;
+
+constexpr double kProtocolSwitchBytes = 8e6;  // NVSwitch: LL128 hands over to the simple protocol
+constexpr double kProtocolSwitchCost = 1.5;   // of latency, above it
+constexpr double kMeshMemoryShare = 0.65;     // rings on meshes pass memory less often than switched ones
+constexpr double kSlowNetwork = 8e9;          // bytes/s of a node: Ethernet below, RDMA above
+constexpr double kEthernetLatencyFactor = 3;
+constexpr double kPcieLatencyFactor = 2;
+constexpr double kMicro = 1e-6;
+constexpr double kMeshSendShare = 0.3;  // of a device's wires that join two neighbours of a cube
+
+/// Nodes before Ampere ran NCCL versions that used flat rings across nodes.
+bool uses_trees(std::string_view generation) {
+  return generation == "ampere" || generation == "ada" || is_hopper_or_newer(generation) || generation == "cdna3" || generation.empty();
+}
+
+}  // namespace
+
+std::string_view name(CollectiveKind kind) {
+  static constexpr std::array<std::string_view, kCollectiveKinds> kNames{"all-reduce", "all-gather", "reduce-scatter", "all-to-all",
+                                                                         "broadcast",  "reduce",     "halo",           "shift"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+namespace {
+
+double card_share_of(const platforms::NodeGroup& node) {
+  return node.nic.count * node.nic.bandwidth.value.value() / std::max(1, node.devices);
+}
+
+/// Whichever order kinds of nodes are written down in: a collective waits for those whose links are slowest.
+const platforms::NodeGroup& slowest_links(const platforms::Platform& platform) {
+  return *std::ranges::min_element(platform.nodes, {}, [](const platforms::NodeGroup& node) {
+    return std::tuple(card_share_of(node), node.intra.bandwidth.value.value(), node.device.memory_bandwidth.value.value(), node.devices);
+  });
+}
+
+/// Where no ring closes, sums go up a chain of all ranks and come down again: every wire of it carries the vector once either way, which
+/// is what 2(n-1)/n rings would move. (Five V100 of a DGX-1 measure 37 GB/s by nccl-tests' count: 1.6 wires of 25 GB/s, less protocol.)
+double chain_of(int ranks) { return 2.0 * (ranks - 1) / ranks; }
+
+}  // namespace
+
+CollectiveLinks::CollectiveLinks(const platforms::Platform& platform) {
+  const auto& node = slowest_links(platform);
+  intra_ = node.intra;
+  devices_ = node.devices;
+  memory_rate_ = node.device.memory_bandwidth.value.value();
+  card_share_ = card_share_of(node);
+  switched_ = intra_.kind == platforms::IntraKind::Nvswitch;
+  nvlink_ = switched_ || intra_.kind == platforms::IntraKind::NvlinkMesh;
+  trees_ = uses_trees(node.device.generation);
+  ethernet_ = platform.topology.kind != "single" && node.nic.kind == platforms::NicKind::Ethernet && card_share_ * devices_ < kSlowNetwork;
+  fabric_ = &collective_table().fabric(nvlink_ ? LinkFamily::Nvlink : LinkFamily::Pcie, node.device.generation);
+  if (const auto dims = platform.topology.parameters.find("dims"); dims != platform.topology.parameters.end())
+    torus_dims_ = static_cast<double>(dims->second.size());
+  card_latency_ = node.nic.latency.value.value() / kMicro;
+  const double port = intra_.bandwidth.value.value();
+  for (int ranks = 1; ranks <= devices_; ++ranks) {
+    const bool mesh = intra_.kind == platforms::IntraKind::NvlinkMesh && ranks > 1;
+    const int rings = mesh ? ring_count(intra_, ranks) : 1;
+    closes_.push_back(rings > 0);
+    bus_.push_back(port * (rings > 0 ? rings : chain_of(ranks)));
+  }
+}
+
+double CollectiveLinks::bus_bandwidth(int ranks) const { return bus_[static_cast<std::size_t>(std::clamp(ranks, 1, devices_) - 1)]; }
+
+double CollectiveLinks::card_rate(const Constants& c) const {
+  return std::max(1e7, card_share_) * c[ethernet_ ? C::LinkEthernet : C::LinkInfiniband];
+}
+
+double CollectiveLinks::inside_rate(int ranks, const Constants& c) const {
+  return bus_bandwidth(ranks) * c[nvlink_ ? C::LinkNvlink : C::LinkPcie];
+}
+
+namespace {
+/// Hops of a ring round `ranks` devices of one fabric; more than any switch joins are a torus, which has a ring along either axis.
+double hops_of(int ranks) {
+  constexpr int kLargestSwitch = 128;
+  return ranks <= kLargestSwitch ? ranks - 1 : 2 * (std::sqrt(ranks) - 1);
+}
+}  // namespace
+
+double CollectiveLinks::latency(CollectiveKind kind, double bytes, int inside, int nodes, const Constants& c) const {
+  const double f = kind == CollectiveKind::AllReduce ? 1.0 : 0.5;
+  double us = c[C::CollectiveLaunch] + f * 2 * hops_of(inside) * c[C::CollectiveStep] * (nvlink_ ? 1.0 : kPcieLatencyFactor);
+  if (switched_ && bytes >= kProtocolSwitchBytes) us *= kProtocolSwitchCost;
+  if (nodes > 1) {
+    // Trees exist for all-reduce only; gather and scatter pass every node in turn, on a torus along one dimension after the other.
+    const double along = torus_dims_ > 0 ? torus_dims_ * (std::pow(nodes, 1.0 / torus_dims_) - 1) : nodes - 1;
+    const double steps = kind == CollectiveKind::AllReduce ? 2 * std::log2(nodes) : along;
+    us += steps * c[C::CollectiveNodeStep] * (ethernet_ ? kEthernetLatencyFactor : 1.0);
+  }
+  return us * 1e-6;
+}
+
+double CollectiveLinks::seconds(CollectiveKind kind, double bytes, Group group, const Constants& c) const {
+  const int n = group.ranks;
+  if (n <= 1 || bytes <= 0) return 0;
+  // Experts' tokens travel by kernels of their own (DeepEP and its like), which the library's pairs do not stand for.
+  if (by_table() && kind != CollectiveKind::AllToAll) return library(kind, bytes, group, c).seconds;
+  const int g = std::clamp(group.per_node > 0 ? group.per_node : devices_, 1, std::min(n, devices_));
+  const int nodes = (n + g - 1) / g;
+  if (kind == CollectiveKind::AllToAll) {
+    // What stays in the node takes its links while the rest takes the cards.
+    const double inside = bytes * (g - 1) / n / inside_rate(g, c), between = bytes * (n - g) / n / card_rate(c);
+    return std::max(inside, between) + c[C::CollectiveLaunch] * 1e-6 * (1 + std::log2(n));
+  }
+  const double f = kind == CollectiveKind::AllReduce ? 1.0 : 0.5;
+  const double pass = f * c[C::CollectiveMemoryPasses] * (switched_ ? 1.0 : kMeshMemoryShare) * bytes / memory_rate_;
+  const double inside = g > 1 ? f * 2 * (g - 1) / g * bytes / inside_rate(g, c) : 0;
+  const double wait = latency(kind, bytes, g, nodes, c);
+  if (nodes == 1) return inside + pass + wait;
+  const double share = trees_ ? (nodes - 1.0) / nodes : (n - 1.0) / n;
+  const double between = f * 2 * share * bytes / (g * card_rate(c)) * (1 + c[C::Congestion] * std::log2(nodes));
+  return std::max(inside, between) + std::min(inside, between) / 4 + pass + wait;
+}
+
+CollectiveLinks::Spread CollectiveLinks::spread_of(Group group) const {
+  const int inside = std::clamp(group.per_node > 0 ? group.per_node : devices_, 1, std::min(group.ranks, devices_));
+  return {group.ranks, inside, (group.ranks + inside - 1) / inside};
+}
+
+bool CollectiveLinks::serves(const ProtocolRow& row, CollectiveKind kind, const Spread& s, LibraryRelease release) const {
+  if (row.links != fabric_->links || !row.kinds[static_cast<std::size_t>(kind)] || row.since > release || s.inside < row.least_ranks)
+    return false;
+  const bool closes = closes_[static_cast<std::size_t>(s.inside) - 1];
+  if (row.passes == Passes::Ring && row.between == Between::Ring && kind == CollectiveKind::AllReduce && !closes) return false;
+  if (row.passes == Passes::Switch && (fabric_->nvls == 0 || !switched_)) return false;
+  switch (row.where) {
+    case Reach::Node:
+      return s.nodes == 1;
+    case Reach::Nodes:
+      return s.nodes > 1 || !closes;
+    case Reach::LoneRanks:
+      return s.inside == 1;
+    case Reach::Any:
+      return true;
+  }
+  return false;
+}
+
+/// How much longer a vector takes that does not fill the links: `ramp` at most, half of it for what they carry in `ramp_us`.
+double filling(double ramp, double ramp_us, double rate, double bytes) {
+  const double filled = ramp_us * kMicro * rate;
+  return 1 + ramp * filled / (bytes + filled);
+}
+
+/// Seconds in which the vector passes the busiest port inside a node.
+double CollectiveLinks::inside_seconds(const ProtocolRow& row, CollectiveKind kind, double bytes, const Spread& s) const {
+  if (s.inside == 1) return 0;
+  const double g = s.inside, turn = intra_.kind == platforms::IntraKind::NvlinkMesh ? 0 : fabric_->turn;
+  double rate = bus_bandwidth(s.inside) * fabric_->nvls, bytes_passing = (g + 1) / g * bytes;
+  if (row.passes != Passes::Switch) {
+    rate = bus_bandwidth(s.inside) * row.share * fabric_->share * (s.inside > 2 ? fabric_->beyond_pair : 1);
+    const double round = passes_whole(kind) ? 1 : (rounds(kind) * (g - 1) + turn) / g;
+    bytes_passing = (row.passes == Passes::Ring ? round : (g - 1) / s.ranks) * bytes;
+  }
+  return bytes_passing / rate * filling(row.ramp, row.ramp_time, rate, bytes);
+}
+
+/// Seconds in which a node's share of the vector passes its cards.
+double CollectiveLinks::card_seconds(const ProtocolRow& row, CollectiveKind kind, double bytes, const Spread& s, const Constants& c) const {
+  if (s.nodes == 1) return 0;
+  const auto& cards = collective_table().cards;
+  const double n = s.ranks, nodes = s.nodes;
+  const double rate = std::max(1e7, card_share_) * row.card_share * (ethernet_ ? c[C::LinkEthernet] : cards.share);
+  const double ramp = filling(cards.ramp, cards.ramp_time, s.inside * rate, bytes);
+  if (row.passes == Passes::Pairs) return (n - s.inside) / n * bytes / rate * ramp;
+  const double share = passes_whole(kind) ? 1 : row.between == Between::Tree ? (nodes - 1) / nodes : (n - 1) / n;
+  return rounds(kind) * share * bytes / (s.inside * rate) * ramp * (1 + c[C::Congestion] * std::log2(nodes));
+}
+
+double CollectiveLinks::seconds_of(const ProtocolRow& row, CollectiveKind kind, double bytes, const Spread& s, const Constants& c) const {
+  const auto& cards = collective_table().cards;
+  const double f = rounds(kind), each = bytes / s.ranks;
+  double us = fabric_->start + row.start + row.knee * each / (each + row.knee_bytes);
+  // A ring enters every node and leaves it again, a tree goes through all of them at the same time.
+  const double crossed = row.between == Between::Ring ? s.nodes : 1;
+  us += fabric_->hop * row.hop * (row.passes == Passes::Ring ? f * crossed * hops_of(s.inside) : s.ranks - 1);
+  if (s.nodes > 1) {
+    const double steps = row.between == Between::Tree ? f * std::log2(s.nodes) : f * (s.nodes - 1);
+    const double cards_wait = card_latency_ > 0 ? card_latency_ / cards.usual_latency : 1;  // platforms of records may not say
+    us += steps * row.node_step * cards_wait * (ethernet_ ? kEthernetLatencyFactor : 1.0);
+  }
+  const double inside = inside_seconds(row, kind, bytes, s), between = card_seconds(row, kind, bytes, s, c);
+  return us * kMicro + std::max(inside, between) + cards.rest * std::min(inside, between);
+}
+
+LibraryTime CollectiveLinks::library(CollectiveKind kind, double bytes, Group group, const Constants& c, LibraryRelease release) const {
+  if (group.ranks <= 1 || bytes <= 0) return {};
+  const auto spread = spread_of(group);
+  LibraryTime best{std::numeric_limits<double>::infinity(), {}, {}};
+  for (const auto& row : collective_table().rows) {
+    if (!serves(row, kind, spread, release)) continue;
+    const double seconds = seconds_of(row, kind, bytes, spread, c);
+    if (seconds < best.seconds) best = {seconds, row.algorithm, row.protocol};
+  }
+  return best;
+}
+
+double CollectiveLinks::send(double bytes, bool between_nodes, const Constants& c) const {
+  if (bytes <= 0) return 0;
+  if (between_nodes) return bytes / card_rate(c) + c[C::CollectiveNodeStep] * 1e-6;
+  const bool mesh = intra_.kind == platforms::IntraKind::NvlinkMesh;
+  const double rate = inside_rate(devices_, c) * (mesh ? kMeshSendShare : 1.0);
+  return bytes / rate + c[C::CollectiveStep] * 1e-6;
+}
+
+}  // namespace rehearsal::costmodel

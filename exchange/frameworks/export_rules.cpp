@@ -1,0 +1,161 @@
+#include "exchange/frameworks/export_rules.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/join.hpp"
+#include "base/names.hpp"
+#include "plan/plan_keys.hpp"
+#include "plan/batch_shares.hpp"
+
+namespace rehearsal::exchange {
+
+double TrainingJob::optimizer_value(std::string_view name) const {
+  const auto found = optimizer.values.find(std::string(name));
+  return found == optimizer.values.end() ? 0 : found->second;
+}
+
+std::string digits(double value) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  return {text.data(), end};
+}
+
+std::string nested_json(const Sheet& sheet) {
+  nlohmann::ordered_json document = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : sheet.settings()) {
+    std::string pointer = "/" + key;
+    std::ranges::replace(pointer, '.', '/');
+    document[nlohmann::ordered_json::json_pointer(pointer)] = nlohmann::ordered_json::parse(value);
+  }
+  return document.dump(2) + "\n";
+}
+
+void no_spatial(const TrainingJob& job, Sheet& sheet) {
+  if (job.plan.spatial != std::array<int, 3>{1, 1, 1}) sheet.refuse("spatial", "it does not split images", "leave it out");
+}
+
+void equal_shares(const TrainingJob& job, Sheet& sheet) {
+  if (plan::has_uneven_shares(job.batch, job.plan)) sheet.refuse("shares", "it gives every replica as many samples", "use shares=equal");
+}
+
+void no_compression(const TrainingJob& job, Sheet& sheet) {
+  if (job.plan.compression != plan::Compression{})
+    sheet.refuse("compression", "it has no " + to_text(job.plan.compression), "use compression=none");
+}
+
+void no_exact_steps(const TrainingJob& job, Sheet& sheet) {
+  if (job.plan.exact_steps > 0) sheet.refuse("exact_steps", "it sums gradients alike in all steps", "leave it out");
+}
+
+void no_local_steps(const TrainingJob& job, Sheet& sheet) {
+  if (job.plan.local_steps > 0) sheet.refuse("local_steps", "its replicas sum gradients in every step", "use local_steps=0");
+}
+
+void no_outer_step(const TrainingJob& job, Sheet& sheet) {
+  if (job.plan.outer != plan::OuterStep{}) sheet.refuse("outer", "its replicas never part", "leave it out");
+}
+
+void no_staleness(const TrainingJob& job, Sheet& sheet) {
+  if (job.plan.staleness) sheet.refuse("staleness", "its replicas wait for each other in every step", "leave it out");
+}
+
+void no_servers(const TrainingJob& job, Sheet& sheet) {
+  if (job.plan.servers > 0) sheet.refuse("servers", "no replica serves the others", "leave it out");
+}
+
+void own_allreduce(const TrainingJob& job, Sheet& sheet) {
+  if (job.plan.allreduce != "auto") sheet.refuse("allreduce", "NCCL chooses the algorithm", "use allreduce=auto");
+}
+
+void own_algorithms(const TrainingJob& job, Sheet& sheet) {
+  if (!job.plan.algorithms.empty())
+    sheet.refuse("algorithms", "NCCL chooses them", "leave it out; a search with --framework writes plans without it");
+}
+
+void no_batch_statistics(const TrainingJob& job, Sheet& sheet) {
+  if (job.plan.bn != plan::BatchStatistics::Batch) sheet.refuse("bn", "its models say themselves what they normalize by", "leave it out");
+}
+
+void even_cuts(const TrainingJob& job, Sheet& sheet) {
+  if (!job.plan.cuts.empty()) sheet.refuse("cuts", "nodes of ours are no modules of its models", "leave it out: it splits layers evenly");
+}
+
+void usual_order(const TrainingJob& job, Sheet& sheet) {
+  const auto* key = plan::find_plan_key("order");
+  if (job.plan.ranks() > 1 && job.plan.order != plan::Plan{}.order)
+    sheet.refuse("order", "it numbers ranks as " + plan::Plan{}.order + ", not as " + key->print(job.plan), "leave it out");
+}
+
+void cross_entropy(const TrainingJob& job, Sheet& sheet) {
+  if (!job.loss.empty() && job.loss != "cross-entropy")
+    sheet.refuse("loss", "its training of decoders takes cross-entropy, not " + job.loss, "leave --loss out");
+}
+
+void nothing(const TrainingJob& /*job*/, Sheet& /*sheet*/) {}
+
+std::span<const FrameworkRow> framework_rows() {
+  static const std::array kRows{megatron_core_row(), torchtitan_row(), deepspeed_row(), fsdp2_row()};
+  return kRows;
+}
+
+namespace {
+
+void check_sizes(const TrainingJob& job) {
+  if (job.batch < 1) throw BadInput("--batch", "is needed: the global samples of one optimizer step");
+  if (job.batch % job.plan.dp != 0)
+    throw BadInput("dp", std::to_string(job.plan.dp) + " replicas do not divide a batch of " + std::to_string(job.batch));
+  if (job.micro_batch() > job.replica_batch() || job.replica_batch() % job.micro_batch() != 0)
+    throw BadInput("micro_batch", std::to_string(job.micro_batch()) + " samples do not divide the " + std::to_string(job.replica_batch()) +
+                                      " of a replica");
+  if (!job.plan.searched.empty())
+    throw BadInput(job.plan.searched.front() + "=auto", "is still to be searched; export what `rehearse search -o plan.json` found");
+}
+
+}  // namespace
+
+std::string exported(std::string_view framework, const TrainingJob& job) {
+  const auto name = known_name("--for", framework, names_of_rows(framework_rows(), &FrameworkRow::name));
+  const auto& row = *std::ranges::find(framework_rows(), name, &FrameworkRow::name);
+  check_sizes(job);
+  Sheet sheet;
+  for (const auto& rule : row.rules) rule.write(job, sheet);
+  auto refusals = sheet.refusals();
+  refusals.insert(refusals.end(), sheet.left_to_program().begin(), sheet.left_to_program().end());
+  if (refusals.empty()) return row.text(sheet);
+  throw Refusal(std::string(row.release) + " cannot do this:\n" +
+                joined(refusals, "\n", [](const plan::Violation& v) { return v.key + ": " + v.problem + "; " + v.remedy; }));
+}
+
+PlanRules::PlanRules(std::string_view profile, TrainingJob job) : job_(std::move(job)) {
+  if (profile.empty()) return;
+  for (const auto& row : framework_rows())
+    if (std::ranges::find(row.profiles, profile) != row.profiles.end()) row_ = &row;
+  if (row_ == nullptr) return;
+  const auto sheet = written(plan::Plan{});
+  for (const auto& refusal : sheet.refusals()) always_.push_back(refusal.key);
+}
+
+Sheet PlanRules::written(const plan::Plan& plan) const {
+  auto job = job_;
+  job.plan = plan;
+  Sheet sheet;
+  for (const auto& rule : row_->rules)
+    if (rule.key != "model") rule.write(job, sheet);
+  return sheet;
+}
+
+PlanRefusals PlanRules::operator()(const plan::Plan& plan) const {
+  if (row_ == nullptr) return {};
+  const auto sheet = written(plan);
+  PlanRefusals refusals{sheet.refusals(), sheet.left_to_program()};
+  std::erase_if(refusals.impossible, [&](const plan::Violation& v) { return std::ranges::find(always_, v.key) != always_.end(); });
+  return refusals;
+}
+
+}  // namespace rehearsal::exchange

@@ -1,0 +1,36 @@
+#pragma once
+// What rules of several frameworks share.
+
+#include "exchange/frameworks/plan_export.hpp"
+
+namespace rehearsal::exchange {
+
+[[nodiscard]] FrameworkRow megatron_core_row();
+[[nodiscard]] FrameworkRow torchtitan_row();
+[[nodiscard]] FrameworkRow deepspeed_row();
+[[nodiscard]] FrameworkRow fsdp2_row();
+
+/// A number in the fewest digits that mean it.
+[[nodiscard]] std::string digits(double);
+/// "key: value" of nested objects from dotted keys, in the order given. Values are written as they are.
+[[nodiscard]] std::string nested_json(const Sheet&);
+
+/// Rules of keys that no framework here has.
+void no_spatial(const TrainingJob&, Sheet&);
+void equal_shares(const TrainingJob&, Sheet&);
+void no_compression(const TrainingJob&, Sheet&);
+void no_exact_steps(const TrainingJob&, Sheet&);
+void no_local_steps(const TrainingJob&, Sheet&);
+void no_outer_step(const TrainingJob&, Sheet&);
+void no_staleness(const TrainingJob&, Sheet&);
+void no_servers(const TrainingJob&, Sheet&);
+void own_allreduce(const TrainingJob&, Sheet&);
+void own_algorithms(const TrainingJob&, Sheet&);
+void no_batch_statistics(const TrainingJob&, Sheet&);
+void even_cuts(const TrainingJob&, Sheet&);
+void usual_order(const TrainingJob&, Sheet&);
+void cross_entropy(const TrainingJob&, Sheet&);
+/// Of keys whose value another rule writes, or that are neutral whatever they are.
+void nothing(const TrainingJob&, Sheet&);
+
+}  // namespace rehearsal::exchange

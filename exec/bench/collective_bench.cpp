@@ -1,0 +1,92 @@
+#include "exec/bench/collective_bench.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/error.hpp"
+#include "costmodel/calibration.hpp"
+#include "exec/bench/link_bench.hpp"
+#include "exec/bench/bench_machine.hpp"
+#include "exec/comm/measure.hpp"
+
+namespace rehearsal::exec::bench {
+namespace {
+
+constexpr double kCoreSeconds = 0.3;
+constexpr int kMessages = 24;
+constexpr std::size_t kShort = 8, kLong = std::size_t{4} << 20;
+
+double lower_quartile(std::vector<double> times) {
+  const auto at = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 4);
+  std::nth_element(times.begin(), at, times.end());
+  return *at;
+}
+
+/// Rank 0's number for all, so that every rank computes the same result.
+double of_first_rank(Communicator& world, double value) {
+  const auto bytes = world.broadcast({reinterpret_cast<const char*>(&value), sizeof(value)});
+  std::memcpy(&value, bytes.data(), sizeof(value));
+  return value;
+}
+
+MeasuredLinks measured_links(Communicator& world) {
+  const auto one_way = [&](std::size_t bytes) {
+    const auto times = message_times(world, RankPair{}, bytes, kMessages);
+    return of_first_rank(world, times.empty() ? 0.0 : lower_quartile(times));
+  };
+  MeasuredLinks links;
+  links.latency = Seconds(one_way(kShort));
+  const double large = one_way(kLong);
+  links.bandwidth = BytesPerSecond(static_cast<double>(kLong) / std::max(large - links.latency.value(), 1e-9));
+  links.reduction = BytesPerSecond(of_first_rank(world, measure_core(kCoreSeconds).reduction.value()));
+  return links;
+}
+
+plan::CollectiveLinks as_links(const MeasuredLinks& m, int ranks) {
+  return {m.latency, m.latency, m.bandwidth, m.bandwidth, m.reduction, ranks};
+}
+
+}  // namespace
+
+Seconds lower_bound(plan::CollectiveKind kind, int ranks, Bytes size, const MeasuredLinks& links) {
+  using plan::CollectiveKind;
+  if (ranks < 2) return {};
+  const double others = static_cast<double>(ranks - 1) / ranks;
+  const Seconds latencies = static_cast<double>(std::bit_width(static_cast<unsigned>(ranks - 1))) * links.latency;
+  const Seconds adding = size * others / links.reduction;
+  const auto moving = [&](double share) { return size * share / links.bandwidth; };
+  switch (kind) {
+    case CollectiveKind::AllReduce:
+      return std::max(latencies, moving(2 * others) + adding);
+    case CollectiveKind::ReduceScatter:
+      return std::max(latencies, moving(others) + adding);
+    case CollectiveKind::Reduce:
+      return std::max(latencies, moving(1) + adding);
+    case CollectiveKind::Broadcast:
+      return std::max(latencies, moving(1));
+    default:
+      return std::max(latencies, moving(others));
+  }
+}
+
+CollectiveBench measure_collectives(Communicator& world, const CollectiveBenchOptions& options, Progress& progress) {
+  if (world.size() < 2) throw Refusal("bench collectives: one rank has nobody to talk to; start it with mpirun -n 2 or more");
+  CollectiveBench bench;
+  bench.links = measured_links(world);
+  const auto links = as_links(bench.links, world.size());
+  const auto table = plan::collective_table();
+  for (std::size_t n = 0; n < table.size() * options.sizes.size(); ++n) {
+    const auto& row = table[n / options.sizes.size()];
+    const std::size_t bytes = options.sizes[n % options.sizes.size()];
+    const auto times = measure_collective(world, row, bytes, options.repetitions);
+    const Bytes size(static_cast<double>(bytes));
+    bench.results.push_back({row.kind, std::string(row.name), size, Seconds(lower_quartile(times.ours)), Seconds(lower_quartile(times.mpi)),
+                             row.closed_form(world.size(), size, links), lower_bound(row.kind, world.size(), size, bench.links)});
+    progress.advance("collectives", static_cast<double>(n + 1), static_cast<double>(table.size() * options.sizes.size()));
+    if (world.max(progress.stop_requested() ? 1.0 : 0.0) > 0) break;
+  }
+  return bench;
+}
+
+}  // namespace rehearsal::exec::bench

@@ -1,0 +1,77 @@
+#include "platforms/usual_figures.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/units.hpp"
+#include "platforms/settings.hpp"
+
+namespace rehearsal::platforms {
+namespace {
+
+template <typename Quantity>
+double value_of(const std::string& text) {
+  return parse_quantity<Quantity>(text).value();
+}
+
+/// From a processor of a notebook to a rack of next year, with room on both sides.
+struct Usual {
+  std::string_view figure;  ///< as setting_names() has it; one that ends in a dot: all that begin so
+  double (*value)(const std::string&);
+  const char *least, *most;
+};
+constexpr std::array kUsual{Usual{"device.peaks.", value_of<FlopsPerSecond>, "1 GFLOP/s", "100 PFLOP/s"},
+                            Usual{"device.memory", value_of<Bytes>, "1 GB", "4 TB"},
+                            Usual{"device.memory_bandwidth", value_of<BytesPerSecond>, "5 GB/s", "50 TB/s"},
+                            Usual{"device.host_bandwidth", value_of<BytesPerSecond>, "1 GB/s", "2 TB/s"},
+                            Usual{"device.link_bandwidth", value_of<BytesPerSecond>, "1 GB/s", "5 TB/s"},
+                            Usual{"device.clock", value_of<Hertz>, "200 MHz", "6 GHz"},
+                            Usual{"device.busy_power", value_of<Watts>, "1 W", "5 kW"},
+                            Usual{"device.idle_power", value_of<Watts>, "0 W", "1 kW"},
+                            Usual{"device.launch_overhead", value_of<Seconds>, "10 ns", "1 ms"},
+                            Usual{"device.price", value_of<DollarsPerHour>, "0 $/h", "100 $/h"},
+                            Usual{"link.bandwidth", value_of<BytesPerSecond>, "1 GB/s", "5 TB/s"},
+                            Usual{"link.total_bandwidth", value_of<BytesPerSecond>, "1 GB/s", "500 TB/s"},
+                            Usual{"link.latency", value_of<Seconds>, "10 ns", "10 ms"},
+                            Usual{"nic.bandwidth", value_of<BytesPerSecond>, "100 MB/s", "2 TB/s"},
+                            Usual{"nic.latency", value_of<Seconds>, "100 ns", "100 ms"},
+                            Usual{"topology.bandwidth", value_of<BytesPerSecond>, "100 MB/s", "2 TB/s"},
+                            Usual{"topology.latency", value_of<Seconds>, "10 ns", "100 ms"},
+                            Usual{"node.host_memory", value_of<Bytes>, "4 GB", "100 TB"},
+                            Usual{"node.host_memory_bandwidth", value_of<BytesPerSecond>, "5 GB/s", "100 TB/s"},
+                            Usual{"node.storage_bandwidth", value_of<BytesPerSecond>, "1 MB/s", "1 TB/s"},
+                            Usual{"node.price", value_of<DollarsPerHour>, "0 $/h", "2000 $/h"}};
+
+const Usual* usual(std::string_view figure) {
+  const auto* found = std::ranges::find_if(
+      kUsual, [&](const Usual& row) { return row.figure.ends_with('.') ? figure.starts_with(row.figure) : figure == row.figure; });
+  return found == kUsual.end() ? nullptr : found;
+}
+
+/// What all devices of a node share must be enough for one of them.
+void add_narrow_totals(const Platform& platform, std::vector<std::string>& sentences) {
+  for (const auto& group : platform.nodes) {
+    const auto& total = group.intra.total_bandwidth;
+    if (total && total->value < group.intra.bandwidth.value)
+      sentences.push_back("link.total_bandwidth: " + to_exact_text(total->value) + " for all devices of a node is less than the " +
+                          to_exact_text(group.intra.bandwidth.value) + " of link.bandwidth, which no device then reaches");
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> unusual_figures(const Platform& platform) {
+  std::vector<std::string> sentences;
+  for (const auto& name : setting_names(platform)) {
+    const auto* row = usual(name);
+    if (row == nullptr) continue;
+    const auto text = setting(platform, name);
+    const double value = row->value(text);
+    if (value < row->value(row->least) || value > row->value(row->most))
+      sentences.push_back(name + ": " + text + "; machines have " + row->least + " to " + row->most);
+  }
+  add_narrow_totals(platform, sentences);
+  return sentences;
+}
+
+}  // namespace rehearsal::platforms

@@ -1,0 +1,268 @@
+#include "predict/frameworks/framework_predictor.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.hpp"
+#include "costmodel/power.hpp"
+#include "graph/training.hpp"
+#include "plan/plan_keys.hpp"
+#include "predict/bottleneck.hpp"
+#include "predict/checkpoint_size.hpp"
+#include "predict/frameworks/closed_step.hpp"
+#include "predict/frameworks/least_step.hpp"
+#include "predict/frameworks/memory.hpp"
+#include "predict/frameworks/framework_program.hpp"
+#include "predict/frameworks/questions.hpp"
+
+namespace rehearsal::predict::frameworks {
+namespace {
+
+constexpr double kMedianMemoryError = 0.087;  // of published readings, their sources left out of the fit (docs/accuracy.md)
+
+using Question = Questions::Question;
+
+class FrameworkPredictor final : public Predictor {
+ public:
+  FrameworkPredictor(Training training, const platforms::Platform& platform, const costmodel::FrameworkProfile& profile,
+                     costmodel::Site site)
+      : platform_(platform), profile_(profile), site_(std::move(site)), cost_model_(platform.nodes.front().device, {}, "f32") {
+    for (const auto& nodes : platform.nodes)
+      static_cast<void>(costmodel::precision_of(nodes.device, training.precision));  // refuses what a device cannot compute
+    const std::string optimizer(graph::optimizer_row(training.optimizer).name);
+    questions_ = std::make_unique<Questions>(
+        std::move(training.model), TrainingSetting{platform, profile, std::move(training.precision), optimizer, std::move(training.recipe)},
+        constants().values);
+    hash_ = graph().hash();
+    tokens_ = static_cast<double>(tokens_per_sample(graph()));
+    const auto uses = graph::parameter_uses(graph());
+    for (std::size_t t = 0; t < uses.size(); ++t) {
+      if (graph().tensors()[t].role != graph::Role::Parameter) continue;
+      const auto update = graph::update_size(graph::optimizer_row(optimizer), uses[t]);
+      weights_ += {update.elements, update.elements, update.state, update.moved, update.product_flops};
+    }
+  }
+
+  [[nodiscard]] const platforms::Platform& platform() const override { return platform_; }
+  [[nodiscard]] const costmodel::FrameworkProfile& framework() const override { return profile_; }
+  [[nodiscard]] const graph::Graph& graph() const override { return questions_->model().whole(); }
+  [[nodiscard]] std::int64_t batch() const override { return questions_->model().batch(); }
+  [[nodiscard]] const SplitLimits& limits() override { return questions_->limits(); }
+  [[nodiscard]] const costmodel::CostModel& cost_model() const override { return cost_model_; }
+
+  [[nodiscard]] std::vector<plan::Violation> violations(const plan::Plan& plan) override {
+    auto violations = questions_->violations(plan);
+    if (!violations.empty()) return violations;
+    try {
+      const auto& question = questions_->ask(plan);
+      require_room_on_host(question, memory_of(question.step));
+    } catch (const Refusal& refusal) {
+      violations.push_back({"plan", refusal.what(), "use smaller degrees"});
+    }
+    return violations;
+  }
+
+  [[nodiscard]] Assessment closed(const plan::Plan& plan) override {
+    const auto& question = questions_->ask(plan);
+    return assessed(question, memory_of(question.step), closed_step(question.step));
+  }
+
+  [[nodiscard]] Outlook outlook(const plan::Plan& plan) override {
+    const auto& question = questions_->ask(plan);
+    Assessment a;
+    set_memory(question, memory_of(question.step), a);
+    Outlook outlook{a.memory_bytes, true, a.memory_capacity, a.memory_median_error, {}, {}};
+    if (!outlook.fits() || !site_.corrections.empty()) return outlook;  // a site makes plans quicker or slower by what they are made of
+    const auto least = least_step(question.step);
+    outlook.step = Seconds(least.seconds);
+    outlook.cost = cost_of(question, least, 0);
+    return outlook;
+  }
+
+  [[nodiscard]] PlayableStep playable(const plan::Plan& plan) override {
+    const auto& question = questions_->ask(plan);
+    auto priced = program_of(question.step, question.model);
+    priced.program.model_hash = hash_;
+    priced.program.plan = plan;
+    return {std::move(priced.program), std::move(priced.costs)};
+  }
+
+  [[nodiscard]] Assessment played(const PlayableStep& step, StepEvaluator& evaluator, Timeline* timeline) override {
+    auto cost = evaluator.evaluate({step.program, step.costs, platform_, cost_model_, timeline != nullptr});
+    const auto& question = questions_->ask(step.program.plan);
+    StepTime time;
+    time.seconds = cost.step.value();
+    const auto contents = closed_step(question.step);
+    time.matrix_share = std::min(1.0, contents.matrix_share * contents.seconds / time.seconds);
+    time.memory_share = std::min(1.0, contents.memory_share * contents.seconds / time.seconds);
+    time.exposed = cost.breakdown.exposed_communication.value();
+    auto a = assessed(question, memory_of(question.step), time);
+    const double site = a.step / cost.step;
+    a.breakdown = cost.breakdown.scaled(site);
+    a.limiting_rank = cost.limiting_rank;
+    a.imbalance = cost.imbalance * site;
+    a.bottleneck = bottleneck_of(cost.breakdown);
+    a.events = cost.events;
+    if (timeline != nullptr) *timeline = std::move(cost.timeline);
+    return a;
+  }
+
+ private:
+  static const costmodel::ConstantsFile& constants() { return costmodel::published_constants(); }
+
+  /// All ranks of a node are taken to move as much as the fullest one.
+  static void require_room_on_host(const Question& q, const RankMemory& m) {
+    if (m.host <= 0) return;
+    const auto& node = q.job.platform.nodes[q.step.lanes.front().groups[static_cast<std::size_t>(m.stage)]];
+    const Bytes wanted(m.host * std::min(node.devices, q.job.plan.ranks()));
+    if (wanted > node.host_memory.value)
+      throw Refusal("offload=" + std::string(plan::name(q.job.plan.offload)) + ": a node would hold " + to_text(wanted) +
+                    " in its host's memory, " + to_text(wanted - node.host_memory.value) + " more than it has");
+  }
+
+  void set_memory(const Question& q, const RankMemory& m, Assessment& a) const {
+    require_room_on_host(q, m);
+    a.host_bytes = static_cast<std::int64_t>(m.host);
+    const auto site = costmodel::effect_of(site_, q.job.device().name, "memory", costmodel::kNoMechanism);
+    const double reading = device_reading(m, profile_, constants().values) * std::exp(site.log_factor);
+    const auto group = q.step.lanes.front().groups[static_cast<std::size_t>(m.stage)];
+    a.memory_bytes = static_cast<std::int64_t>(reading);
+    a.memory_capacity = static_cast<std::int64_t>(q.job.device(group).memory.value.value());
+    const double width = std::exp(constants().evidence.of("memory") * constants().evidence.widening(q.job.device()) * site.narrowing);
+    a.memory_low = static_cast<std::int64_t>(reading / width);
+    a.memory_high = static_cast<std::int64_t>(reading * width);
+    a.memory_median_error = kMedianMemoryError;
+    a.memory_rests_on = "tensors by their shapes; what the allocator, the driver and communicators add is fitted to published readings";
+    a.worst_rank = first_rank_of(q.job.plan, m.stage);
+    a.memory_by_category.assign(static_cast<std::size_t>(plan::MemoryCategory::Count), 0);
+    const auto set = [&](plan::MemoryCategory category, double bytes) {
+      a.memory_by_category[static_cast<std::size_t>(category)] = static_cast<std::int64_t>(bytes);
+    };
+    set(plan::MemoryCategory::Parameters, m.weights);
+    set(plan::MemoryCategory::Gradients, m.gradients);
+    set(plan::MemoryCategory::OptimizerState, m.optimizer);
+    set(plan::MemoryCategory::Activations, m.activations);
+    set(plan::MemoryCategory::Communication, m.gathered);
+    set(plan::MemoryCategory::Workspace, std::max(0.0, reading - m.all()));
+  }
+
+  [[nodiscard]] static int first_rank_of(const plan::Plan& plan, int stage) {
+    for (const auto& axis : plan::mesh_of(plan))
+      if (axis.name == "pp") return stage * axis.stride;
+    return 0;
+  }
+
+  Assessment assessed(const Question& q, const RankMemory& memory, StepTime time) const {
+    const auto& model = q.step.lanes.front().timers.front()->model();
+    const auto features = costmodel::site_features(time.matrix_share, time.memory_share, time.exposed / time.seconds);
+    const auto site = costmodel::effect_of(site_, q.job.device().name, model.time_group(), features);
+    scale(time, std::exp(site.log_factor) * power_of(q, time).slowdown);
+    Assessment a;
+    a.plan = q.job.plan;
+    a.platform = platform_.name;
+    a.ranks = q.job.plan.ranks();
+    a.step = Seconds(time.seconds);
+    const double width = std::exp(constants().evidence.half_width(model.time_group(), profile_.name, q.job.device()) * site.narrowing);
+    a.step_seconds = {time.seconds, time.seconds / width, time.seconds * width};
+    a.samples_per_second = q.job.batch / time.seconds;
+    a.tokens_per_sample = tokens_;
+    a.breakdown = breakdown_of(time);
+    a.limiting_rank = first_rank_of(q.job.plan, time.stage);
+    a.imbalance = Seconds(time.imbalance);
+    a.bottleneck = bottleneck_of(a.breakdown);
+    a.evidence = {0, 1, 0};
+    a.warnings = plan::keys_without_effect(q.job.plan, q.job.plan.dp * q.job.plan.cp);
+    if (auto warning = warning_about(q.job.plan); !warning.empty()) a.warnings.push_back(std::move(warning));
+    set_memory(q, memory, a);
+    a.checkpoint = checkpoint_size(checkpoint_bytes(q.job, weights_), a.ranks, platform_);
+    a.cost = cost_of(q, time, costmodel::effect_of(site_, q.job.device().name, "energy", features).log_factor);
+    set_clocks(q, time, a);
+    a.mfu = flops_of(model) * q.job.batch / (time.seconds * peak_of(q));
+    return a;
+  }
+
+  /// What a device draws, and how much slower its clock is where a limit holds it.
+  [[nodiscard]] static costmodel::DevicePower power_of(const Question& q, const StepTime& time) {
+    return costmodel::device_power(q.job.device(), {time.matrix_share, time.memory_share}, q.job.recipe.power_limit, constants().values);
+  }
+
+  static void set_clocks(const Question& q, const StepTime& time, Assessment& a) {
+    if (!q.job.recipe.stage_clocks) return;
+    a.stage_clocks = StageClocksAnswer{{}, q.clocks.slower, q.clocks.saved};
+    for (const double watts : stage_watts(q.step, q.clocks, time.seconds, constants().values)) {
+      const auto stage = a.stage_clocks->stages.size();
+      a.stage_clocks->stages.push_back({q.clocks.shares.empty() ? 1 : q.clocks.shares[stage], Watts(watts)});
+    }
+  }
+
+  /// Of one step of so long. `log_factor`: of what devices draw.
+  [[nodiscard]] costmodel::JobCost cost_of(const Question& q, const StepTime& time, double log_factor) const {
+    const int ranks = q.job.plan.ranks();
+    const Seconds step(time.seconds);
+    double watts = power_of(q, time).watts;
+    if (!q.clocks.shares.empty()) {
+      const auto stages = stage_watts(q.step, q.clocks, time.seconds, constants().values);
+      watts = std::accumulate(stages.begin(), stages.end(), 0.0) / static_cast<double>(stages.size());
+    }
+    return costmodel::job_cost(platform_, ranks, step, Watts(watts * std::exp(log_factor)) * step * ranks);
+  }
+
+  /// Of one sample.
+  [[nodiscard]] static double flops_of(const ModelParts& model) {
+    double flops = 0;
+    for (const auto& part : model.parts) flops += part.flops * part.repeats;
+    return flops;
+  }
+
+  /// FLOP/s of all devices in use.
+  [[nodiscard]] double peak_of(const Question& q) const {
+    double peak = 0;
+    int left = q.job.plan.ranks();
+    for (std::size_t g = 0; g < platform_.nodes.size() && left > 0; ++g) {
+      const int own = std::min(left, platform_.nodes[g].count * platform_.nodes[g].devices);
+      peak += own * q.job.precision_on(g).peak;
+      left -= own;
+    }
+    return peak;
+  }
+
+  static void scale(StepTime& time, double factor) {
+    for (const auto part :
+         {&StepTime::seconds, &StepTime::bubble, &StepTime::exposed, &StepTime::recompute, &StepTime::optimizer, &StepTime::imbalance})
+      time.*part *= factor;
+  }
+
+  [[nodiscard]] static Breakdown breakdown_of(const StepTime& s) {
+    Breakdown b;
+    b.exposed_communication = Seconds(s.exposed);
+    b.bubble = Seconds(s.bubble);
+    b.recompute = Seconds(s.recompute);
+    b.optimizer = Seconds(s.optimizer);
+    b.compute = Seconds(std::max(0.0, s.seconds - s.exposed - s.bubble - s.recompute - s.optimizer));
+    return b;
+  }
+
+  [[nodiscard]] std::string warning_about(const plan::Plan& plan) const {
+    if (!questions_->limits().batch_statistics || (plan.dp == 1 && !plan.micro_batch)) return {};
+    return profile_.name + " takes the statistics of batch normalization from each micro-batch: other mathematics than those of the batch";
+  }
+
+  const platforms::Platform& platform_;
+  const costmodel::FrameworkProfile& profile_;
+  costmodel::Site site_;
+  costmodel::CostModel cost_model_;
+  std::unique_ptr<Questions> questions_;
+  std::string hash_;
+  double tokens_ = 0;
+  Weights weights_;
+};
+
+}  // namespace
+
+std::unique_ptr<Predictor> framework_predictor(Training training, const platforms::Platform& platform,
+                                               const costmodel::FrameworkProfile& profile, costmodel::Site site) {
+  return std::make_unique<FrameworkPredictor>(std::move(training), platform, profile, std::move(site));
+}
+
+}  // namespace rehearsal::predict::frameworks

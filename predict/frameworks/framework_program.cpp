@@ -1,0 +1,499 @@
+#include "predict/frameworks/framework_program.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "plan/lowering/lowering.hpp"
+#include "predict/frameworks/memory.hpp"
+#include "predict/frameworks/program_axes.hpp"
+
+namespace rehearsal::predict::frameworks {
+namespace {
+
+using costmodel::CollectiveKind;
+using plan::BodyKind;
+using plan::Instruction;
+using plan::InstructionKind;
+using plan::Stream;
+using plan::When;
+
+/// Where an instruction stands, for those that wait for it.
+using Place = plan::Dependency;
+
+/// Ranks that do the same.
+struct RolePlace {
+  int stage = 0;
+  std::size_t group = 0;  ///< of nodes
+  const StepTimer* timer = nullptr;
+};
+
+/// Builds what ranks of one stage on one kind of device do.
+class RoleWriter {
+ public:
+  RoleWriter(const StagedStep& step, const FoldedModel& model, const plan::Program& program, RolePlace place)
+      : step_(step),
+        job_(step.job),
+        model_(model),
+        axes_(job_, program),
+        timer_(*place.timer),
+        stage_(place.stage),
+        element_bytes_(job_.precision_on(place.group).element_bytes),
+        gradient_bytes_(gradient_bytes(job_, job_.precision_on(place.group))),
+        bucket_elements_(bucket_elements(job_, job_.precision_on(place.group))) {
+    role_.stage = place.stage;
+    role_.outline = outline_of(step, place.stage);
+    role_.variant_samples = {static_cast<std::int64_t>(std::max(1.0, job_.micro_batch))};
+    role_.variant_of.assign(static_cast<std::size_t>(step.shape.micro_batches), 0);
+  }
+
+  void write() {
+    prologue_ = open(BodyKind::Prologue, 0);
+    for (int own = 0; own < step_.shape.chunks; ++own) {
+      forward_.push_back(open(BodyKind::Forward, own));
+      backward_.push_back(open(BodyKind::Backward, own));
+      if (step_.schedule->splits_backward) weights_.push_back(open(BodyKind::Backward, own));
+    }
+    update_ = open(BodyKind::Update, 0);
+    for (int own = 0; own < step_.shape.chunks; ++own) write_chunk(own);
+    write_update();
+    write_slots();
+  }
+
+  [[nodiscard]] plan::Role take_role() { return std::move(role_); }
+  [[nodiscard]] RoleCosts take_costs() { return std::move(costs_); }
+
+ private:
+  /// What an instruction lasts: of host and device.
+  using Cost = costmodel::LaunchQueue;
+  static Cost alone(double seconds) { return {0, seconds, seconds}; }
+
+  std::uint16_t open(BodyKind kind, int chunk) {
+    plan::Body body;
+    body.kind = kind;
+    body.chunk = static_cast<std::uint16_t>(chunk);
+    role_.bodies.push_back(std::move(body));
+    costs_.seconds.emplace_back();
+    costs_.launches.emplace_back();
+    return static_cast<std::uint16_t>(role_.bodies.size() - 1);
+  }
+
+  Place emit(std::uint16_t body, Instruction i, const Cost& cost) {
+    const auto rate = i.kind == InstructionKind::Kernel ? costmodel::Mechanism::MatrixRate : costmodel::Mechanism::LinkBandwidth;
+    costs_.seconds[body].push_back({{Seconds(cost.device), rate, 0, costmodel::Evidence::Fitted}});
+    costs_.launches[body].push_back(cost);
+    role_.bodies[body].instructions.push_back(std::move(i));
+    return {body, static_cast<std::uint32_t>(role_.bodies[body].instructions.size() - 1)};
+  }
+
+  plan::BufferIndex bytes_buffer(double bytes) {
+    const auto size = std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes));
+    const auto [at, fresh] = buffers_.try_emplace(size, static_cast<plan::BufferIndex>(role_.buffers.size()));
+    if (fresh) {
+      plan::Buffer buffer;
+      buffer.name = "message";
+      buffer.dtype = DType::U8;
+      buffer.shapes = {{size}};
+      buffer.bytes = size;
+      buffer.category = plan::MemoryCategory::Communication;
+      role_.buffers.push_back(std::move(buffer));
+    }
+    return at->second;
+  }
+
+  std::int32_t kernel(std::string_view op) {
+    const auto [at, fresh] = kernels_.try_emplace(std::string(op), static_cast<std::int32_t>(role_.kernels.size()));
+    if (fresh) role_.kernels.push_back({job_.profile.name, {}, {}, 0, std::string(op)});
+    return at->second;
+  }
+
+  std::int32_t collective(CollectiveKind kind, std::uint8_t axis) {
+    const auto [at, fresh] = collectives_.try_emplace({kind, axis}, static_cast<std::int32_t>(role_.collectives.size()));
+    if (fresh) {
+      plan::CollectiveInfo info;
+      info.kind = kind;
+      info.algorithm = "nccl";
+      info.axis = axis;
+      role_.collectives.push_back(std::move(info));
+    }
+    return at->second;
+  }
+
+  Instruction collective_instruction(CollectiveKind kind, std::uint8_t axis, double bytes, Stream stream) {
+    Instruction i;
+    i.kind = InstructionKind::Collective;
+    i.stream = stream;
+    i.inputs = i.outputs = {bytes_buffer(bytes)};
+    i.collective = collective(kind, axis);
+    return i;
+  }
+
+  Instruction message(InstructionKind kind, int to_stage, std::uint32_t channel, double bytes) {
+    Instruction i;
+    i.kind = kind;
+    i.stream = kind == InstructionKind::Send ? Stream::Send : Stream::Receive;
+    (kind == InstructionKind::Send ? i.inputs : i.outputs) = {bytes_buffer(bytes)};
+    i.message = static_cast<std::int32_t>(role_.messages.size());
+    role_.messages.push_back({to_stage - stage_, channel});
+    return i;
+  }
+
+  [[nodiscard]] graph::NodeId node(const Part& part, int repetition, std::uint32_t offset) const {
+    const auto& span = model_.spans()[part.span];
+    return static_cast<graph::NodeId>(span.first + static_cast<std::size_t>(repetition) * span.length + offset);
+  }
+  [[nodiscard]] bool gathers_once() const { return job_.plan.zero > 0 && has_replicas(job_) && !gathers_every_pass(job_); }
+
+  // ---- passes
+
+  /// One step of a pass. Backward passes name the forward nodes that they differentiate.
+  Place write_step(std::uint16_t body, const TimedStep& timed, const PassStep& step, graph::NodeId id, bool again) {
+    Instruction i;
+    if (step.exchange)
+      i = collective_instruction(step.exchange->kind, axes_.of(step.exchange->axis), step.exchange->bytes, Stream::Compute);
+    i.node = id;
+    i.phase = role_.bodies[body].kind == BodyKind::Backward && !again ? graph::Phase::Backward : graph::Phase::Forward;
+    i.again = again;
+    if (again && job_.recompute == Recompute::FullExceptLast) i.when = When::AllButLastMicroBatch;
+    if (!step.exchange) i.kernel = kernel(graph::schema(model_.whole()[id]).name);
+    i.after = std::exchange(waits_for_, {});
+    last_node_ = id;
+    last_ = emit(body, std::move(i), timed.queue);
+    return *last_;
+  }
+
+  /// What kernels wait for of activations that are on their way to the host or back.
+  void write_transfer(std::uint16_t body, const Part& part, InstructionKind kind, double seconds) {
+    if (seconds <= 0) return;
+    Instruction i;
+    i.kind = kind;
+    i.stream = Stream::Host;
+    i.inputs = i.outputs = {bytes_buffer(pass_bytes(part, job_, timer_.model()).offloaded)};
+    i.phase = kind == InstructionKind::Stash ? graph::Phase::Forward : graph::Phase::Backward;
+    i.after = std::exchange(waits_for_, {});
+    if (last_) i.after.push_back(*last_);
+    last_ = emit(body, std::move(i), alone(seconds));
+    waits_for_.push_back(*last_);
+  }
+
+  void write_pass(std::uint16_t body, std::size_t part, int repetition, bool again) {
+    const auto& steps = timer_.model().parts[part];
+    const auto& pass = again ? timer_.parts()[part].again : timer_.parts()[part].forward;
+    for (const auto& timed : pass.steps) {
+      if (timed.source == kHostTransfer) {
+        write_transfer(body, steps, again ? InstructionKind::Restore : InstructionKind::Stash, timed.queue.device);
+        continue;
+      }
+      write_step(body, timed, steps.forward[timed.source], node(steps, repetition, steps.forward[timed.source].node), again);
+    }
+  }
+
+  /// Which gradients a body computes.
+  enum class Gradients : std::uint8_t { All, OfInputs, OfWeights };
+
+  void write_backward(std::uint16_t body, std::size_t part, int repetition, Gradients which, BucketFiller* bucket) {
+    const auto& steps = timer_.model().parts[part];
+    const auto& time = timer_.parts()[part];
+    if (which != Gradients::OfWeights) write_pass(body, part, repetition, true);
+    auto ready = time.ready.begin();
+    for (std::size_t s = 0; s <= time.backward.steps.size(); ++s) {
+      for (; ready != time.ready.end() && ready->steps == s; ++ready)
+        if (bucket != nullptr)
+          if (const auto full = bucket->add(ready->elements)) reduce(body, *full);
+      if (s == time.backward.steps.size()) break;
+      const auto& timed = time.backward.steps[s];
+      if (which != Gradients::All && timed.weight_gradient != (which == Gradients::OfWeights)) continue;
+      const auto& step = steps.backward[timed.source];
+      write_step(body, timed, step, node(steps, repetition, step.node), false);
+    }
+  }
+
+  struct GradientSum {
+    double elements = 0, seconds = 0, of_copies = 0;
+  };
+  [[nodiscard]] GradientSum gradient_sum(double elements) const {
+    return {elements, timer_.reduction(elements), timer_.sum_of_copies(elements)};
+  }
+
+  /// `like` says when. Where gradients are sharded inside groups of replicas, the groups sum their parts afterwards.
+  Place emit_sum(std::uint16_t body, const GradientSum& sum, const Instruction& like) {
+    const auto emitted = [&](CollectiveKind kind, std::uint8_t axis, double elements, double seconds) {
+      auto i = collective_instruction(kind, axis, elements * gradient_bytes_, like.stream);
+      i.phase = like.phase, i.when = like.when, i.node = like.node, i.after = like.after;
+      return emit(body, std::move(i), alone(seconds));
+    };
+    const bool whole = sums_whole_gradients(job_);
+    const auto place = emitted(whole ? CollectiveKind::AllReduce : CollectiveKind::ReduceScatter, whole ? axes_.replicas() : axes_.shards(),
+                               sum.elements, sum.seconds - sum.of_copies);
+    if (sum.of_copies <= 0) return place;
+    const double parts = static_cast<double>(job_.plan.shard_ranks()) * job_.plan.cp;
+    return emitted(CollectiveKind::AllReduce, axes_.copies(), sum.elements / parts, sum.of_copies);
+  }
+
+  [[nodiscard]] std::vector<Place> after_last() const { return last_ ? std::vector{*last_} : std::vector<Place>(); }
+  [[nodiscard]] Instruction beside_backward() const {
+    Instruction like;
+    like.stream = Stream::Collective;
+    like.phase = graph::Phase::Backward;
+    like.node = last_node_;
+    like.after = after_last();
+    return like;
+  }
+
+  void reduce(std::uint16_t body, double elements) {
+    auto like = beside_backward();
+    like.when = When::LastMicroBatch;
+    reductions_.push_back(emit_sum(body, gradient_sum(elements), like));
+  }
+
+  void write_chunk(int own) {
+    const auto chunk = step_.chunk_of(stage_, own);
+    const auto weights = weights_of(timer_.model(), step_.chunks[chunk]);
+    write_forward_chunk(own, chunk, timer_.cast(weights.all));
+    write_backward_chunk(own, chunk, timer_.accumulation(weights.trained));
+  }
+
+  void write_extra(std::uint16_t body, std::string_view what, double seconds) {
+    if (seconds <= 0) return;
+    Instruction i;
+    i.kernel = kernel(what);
+    i.phase = role_.bodies[body].kind == BodyKind::Backward ? graph::Phase::Backward : graph::Phase::Forward;
+    i.after = std::exchange(waits_for_, {});
+    last_ = emit(body, std::move(i), alone(seconds));
+  }
+
+  /// What a chunk gets from its neighbour, if that is on another stage.
+  void receive_from(std::uint16_t body, std::size_t other, std::uint32_t channel, double bytes) {
+    if (step_.stage_of(other) == stage_) return;
+    waits_for_.push_back(emit(body, message(InstructionKind::Receive, step_.stage_of(other), channel, bytes), alone(0)));
+  }
+  void send_to(std::uint16_t body, std::size_t other, std::uint32_t channel, double bytes) {
+    if (step_.stage_of(other) == stage_) return;
+    auto i = message(InstructionKind::Send, step_.stage_of(other), channel, bytes);
+    i.after = std::exchange(waits_for_, {});  // a chunk without a kernel hands on what it got
+    if (last_) i.after.push_back(*last_);
+    emit(body, std::move(i), alone(timer_.send(bytes)));
+  }
+
+  void write_forward_chunk(int own, std::size_t chunk, double cast) {
+    const auto body = forward_[static_cast<std::size_t>(own)];
+    last_.reset();
+    if (chunk > 0) receive_from(body, chunk - 1, static_cast<std::uint32_t>(2 * chunk), step_.boundary_bytes(chunk - 1));
+    write_extra(body, "cast", cast);
+    if (gathers_every_pass(job_))
+      write_gathered(body, step_.chunks[chunk], false);
+    else
+      write_with_parameters(body, step_.chunks[chunk]);
+    last_of_forward_ = last_;
+    if (chunk + 1 < step_.chunks.size()) send_to(body, chunk + 1, static_cast<std::uint32_t>(2 * chunk + 2), step_.boundary_bytes(chunk));
+  }
+
+  /// Units wait for the bucket of updated parameters that they are in, where these come back during the first forward pass.
+  void write_with_parameters(std::uint16_t body, const Chunk& chunk) {
+    std::vector<std::optional<Place>> gathered;
+    if (gathers_once() && overlaps(job_)) gathered = write_parameter_gathers(chunk);
+    std::size_t unit = 0;
+    for (const auto& piece : chunk)
+      for (int r = piece.first; r < piece.first + piece.count; ++r, ++unit) {
+        if (unit < gathered.size() && gathered[unit]) waits_for_.push_back(*gathered[unit]);
+        write_pass(body, piece.part, r, false);
+      }
+  }
+
+  std::vector<std::optional<Place>> write_parameter_gathers(const Chunk& chunk) {
+    std::vector<std::optional<Place>> places;
+    BucketFiller bucket(bucket_elements_);
+    std::size_t waiting = 0;
+    auto unit_node = graph::NodeId::None;
+    const auto gather = [&](double elements) {
+      auto i = collective_instruction(CollectiveKind::AllGather, axes_.shards(), elements * weight_bytes(), Stream::Collective);
+      i.node = unit_node;
+      const auto place = emit(prologue_, std::move(i), alone(timer_.parameter_gather(elements)));
+      for (; waiting > 0; --waiting) places.emplace_back(place);
+    };
+    for (const auto& piece : chunk)
+      for (int r = 0; r < piece.count; ++r) {
+        ++waiting;
+        unit_node = node(timer_.model().parts[piece.part], piece.first + r, 0);
+        if (const auto full = bucket.add(timer_.model().parts[piece.part].weights.trained)) gather(*full);
+      }
+    if (const auto rest = bucket.rest()) gather(*rest);
+    return places;
+  }
+
+  void write_backward_chunk(int own, std::size_t chunk, double accumulate) {
+    const auto body = backward_[static_cast<std::size_t>(own)];
+    const bool splits = step_.schedule->splits_backward;
+    last_.reset();
+    if (chunk + 1 < step_.chunks.size())
+      receive_from(body, chunk + 1, static_cast<std::uint32_t>(2 * chunk + 3), step_.boundary_bytes(chunk));
+    if (gathers_every_pass(job_))
+      write_gathered(body, step_.chunks[chunk], true);
+    else
+      write_reduced(body, chunk, splits ? Gradients::OfInputs : Gradients::All, splits ? 0 : accumulate);
+    if (chunk > 0) send_to(body, chunk - 1, static_cast<std::uint32_t>(2 * chunk + 1), step_.boundary_bytes(chunk - 1));
+    if (splits) write_reduced(weights_[static_cast<std::size_t>(own)], chunk, Gradients::OfWeights, accumulate);
+  }
+
+  void write_reduced(std::uint16_t body, std::size_t chunk, Gradients which, double accumulate) {
+    const bool reduces = which != Gradients::OfInputs && has_replicas(job_) && overlaps(job_), behind = step_.sums_in_bubble(chunk);
+    const auto& pieces = step_.chunks[chunk];
+    BucketFiller bucket(bucket_elements_);
+    for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece)
+      for (int r = piece->first + piece->count - 1; r >= piece->first; --r)
+        write_backward(body, piece->part, r, which, reduces && !behind ? &bucket : nullptr);
+    write_extra(body, "accumulate", accumulate);
+    if (const auto rest = bucket.rest()) reduce(body, *rest);
+    if (reduces && behind)
+      for (const double sum : gradient_buckets(timer_, pieces, bucket_elements_)) reduce(body, sum);
+  }
+
+  /// Parameters are gathered a unit ahead of the computation, gradients scattered behind it.
+  void write_gathered(std::uint16_t body, const Chunk& chunk, bool backward) {
+    struct Unit {
+      std::size_t part;
+      int repetition;
+    };
+    std::vector<Unit> units;
+    for (const auto& piece : chunk)
+      for (int r = piece.first; r < piece.first + piece.count; ++r) units.push_back({piece.part, r});
+    if (backward) std::reverse(units.begin(), units.end());
+    const bool ahead = job_.profile.gathers_layerwise && overlaps(job_), gathers = !backward || !job_.recipe.keeps_gathered;
+    const auto gather = [&](const Unit& unit, std::optional<Place> after) {
+      const auto& part = timer_.model().parts[unit.part];
+      auto i =
+          collective_instruction(CollectiveKind::AllGather, axes_.shards(), timer_.parts()[unit.part].gather_bytes, Stream::Collective);
+      if (after) i.after = {*after};
+      i.node = node(part, unit.repetition, 0);
+      return emit(body, std::move(i), alone(timer_.parts()[unit.part].gather));
+    };
+    std::optional<Place> ready;
+    if (gathers && !units.empty()) ready = gather(units.front(), backward ? last_of_forward_ : std::nullopt);
+    for (std::size_t u = 0; u < units.size(); ++u) {
+      if (ready) waits_for_.push_back(*ready);
+      const auto before = last_;
+      if (ahead && gathers && u + 1 < units.size()) ready = gather(units[u + 1], u > 0 ? before : std::nullopt);
+      if (backward)
+        write_backward(body, units[u].part, units[u].repetition, Gradients::All, nullptr);
+      else
+        write_pass(body, units[u].part, units[u].repetition, false);
+      if (backward) ready = scatter(body, units[u].part, ready, ahead);
+      if (!ahead && gathers && u + 1 < units.size()) ready = gather(units[u + 1], last_);
+    }
+  }
+
+  std::optional<Place> scatter(std::uint16_t body, std::size_t part, std::optional<Place> ready, bool ahead) {
+    const auto& time = timer_.parts()[part];
+    const auto place = emit_sum(body, {timer_.model().parts[part].weights.trained, time.scatter, time.sum_of_copies}, beside_backward());
+    reductions_.push_back(place);
+    return ahead ? ready : std::optional(place);
+  }
+
+  [[nodiscard]] double weight_bytes() const { return element_bytes_ == 2 ? 2 : 4; }
+
+  // ---- the end of a step
+
+  /// All gradients of a stage, where they do not travel beside the backward pass.
+  void write_reductions_apart() {
+    for (int own = step_.shape.chunks - 1; own >= 0; --own)
+      for (const double bucket : gradient_buckets(timer_, step_.chunks[step_.chunk_of(stage_, own)], bucket_elements_))
+        reductions_.push_back(emit_sum(update_, gradient_sum(bucket), Instruction{}));
+  }
+
+  void write_update() {
+    if (has_replicas(job_) && !overlaps(job_) && !gathers_every_pass(job_)) write_reductions_apart();
+    Weights weights;
+    double tensors = 0;
+    for (int own = 0; own < step_.shape.chunks; ++own) {
+      const auto& chunk = step_.chunks[step_.chunk_of(stage_, own)];
+      weights += weights_of(timer_.model(), chunk);
+      tensors += trained_tensors_of(timer_.model(), chunk);
+    }
+    Instruction update;
+    update.phase = graph::Phase::Update;
+    update.kernel = kernel("update");
+    update.after = reductions_;
+    exchange_tied_embedding(update.after);
+    emit(update_, std::move(update), alone(timer_.update(weights, tensors)));
+    if (gathers_once() && !overlaps(job_))
+      emit(update_, collective_instruction(CollectiveKind::AllGather, axes_.shards(), weights.trained * weight_bytes(), Stream::Compute),
+           alone(timer_.parameter_gather(weights.trained)));
+    if (const double seconds = timer_.coordination(); seconds > 0)
+      emit(update_, collective_instruction(CollectiveKind::Broadcast, axes_.replicas(), 1, Stream::Compute), alone(seconds));
+  }
+
+  void exchange_tied_embedding(std::vector<Place>& awaited) {
+    const double bytes = timer_.tied_embedding_bytes();
+    const int last = step_.shape.stages - 1;
+    if (bytes <= 0 || (stage_ != 0 && stage_ != last)) return;
+    const auto channel = static_cast<std::uint32_t>(2 * step_.chunks.size() + 2);
+    auto send = message(InstructionKind::Send, stage_ == 0 ? last : 0, channel, bytes);
+    send.after = reductions_;
+    if (last_) send.after.push_back(*last_);
+    emit(update_, std::move(send), alone(timer_.send(bytes)));
+    awaited.push_back(emit(update_, message(InstructionKind::Receive, stage_ == 0 ? last : 0, channel, bytes), alone(0)));
+  }
+
+  void write_slots() {
+    role_.slots.push_back({prologue_, 0});
+    for (const auto& slot : step_.schedule->order(stage_, step_.shape)) {
+      const auto own = static_cast<std::size_t>(slot.chunk);
+      const auto& bodies = !slot.backward ? forward_ : slot.part == plan::GradientPart::Weights ? weights_ : backward_;
+      role_.slots.push_back({bodies[own], slot.micro_batch});
+    }
+    role_.slots.push_back({update_, 0});
+  }
+
+  const StagedStep& step_;
+  const FrameworkJob& job_;
+  const FoldedModel& model_;
+  ProgramAxes axes_;
+  const StepTimer& timer_;
+  int stage_;
+  double element_bytes_, gradient_bytes_, bucket_elements_;
+  plan::Role role_;
+  RoleCosts costs_;
+  std::uint16_t prologue_ = 0, update_ = 0;
+  std::vector<std::uint16_t> forward_, backward_, weights_;  ///< by own chunk
+  std::optional<Place> last_, last_of_forward_;              ///< kernels
+  graph::NodeId last_node_ = graph::NodeId::None;
+  std::vector<Place> waits_for_;  ///< what the next kernel needs from another stream
+  std::vector<Place> reductions_;
+  std::map<std::int64_t, plan::BufferIndex> buffers_;
+  std::map<std::string, std::int32_t, std::less<>> kernels_;
+  std::map<std::pair<CollectiveKind, std::uint8_t>, std::int32_t> collectives_;
+};
+
+}  // namespace
+
+PricedProgram program_of(const StagedStep& step, const FoldedModel& model) {
+  const auto& job = step.job;
+  PricedProgram priced;
+  auto& program = priced.program;
+  program.plan = job.plan;
+  program.batch = static_cast<std::int64_t>(job.batch);
+  program.ranks = job.plan.ranks();
+  program.micro_batches = step.shape.micro_batches;
+  program.axes = plan::with_joint_axes(plan::mesh_of(job.plan));
+  const auto pipeline = std::find_if(program.axes.begin(), program.axes.end(), [](const auto& axis) { return axis.name == "pp"; });
+  priced.costs.with_messages = true;
+  priced.costs.interference = step.lanes.front().timers.front()->interference();
+  std::map<std::pair<int, std::size_t>, std::uint32_t> roles;
+  for (int rank = 0; rank < program.ranks; ++rank) {
+    const int stage = pipeline == program.axes.end() ? 0 : rank / pipeline->stride % pipeline->size;
+    const auto group = static_cast<std::size_t>(platforms::place(job.platform, rank).group);
+    const auto [at, fresh] = roles.try_emplace({stage, group}, static_cast<std::uint32_t>(program.roles.size()));
+    if (fresh) {
+      const auto lane = std::find_if(step.lanes.begin(), step.lanes.end(),
+                                     [&](const Lane& l) { return l.groups[static_cast<std::size_t>(stage)] == group; });
+      RoleWriter writer(step, model, program, {stage, group, lane->timers[static_cast<std::size_t>(stage)]});
+      writer.write();
+      program.roles.push_back(writer.take_role());
+      priced.costs.roles.push_back(writer.take_costs());
+    }
+    program.role_of.push_back(at->second);
+  }
+  return priced;
+}
+
+}  // namespace rehearsal::predict::frameworks

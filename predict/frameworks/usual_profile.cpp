@@ -1,0 +1,77 @@
+#include "predict/frameworks/usual_profile.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include "costmodel/constants.hpp"
+#include "predict/frameworks/flow.hpp"
+
+namespace rehearsal::predict::frameworks {
+namespace {
+
+std::string times_text(int times) { return times == 1 ? "1 published time" : std::to_string(times) + " published times"; }
+
+std::string error_text(double median) { return "median error " + std::to_string(std::lround(100 * median)) + " %"; }
+
+}  // namespace
+
+costmodel::ModelKind kind_of(const graph::Graph& forward, const plan::Plan& plan) {
+  constexpr int kParametersToo = 3;
+  const Flow flow(forward);
+  if (std::ranges::none_of(flow.cores(), &AttentionCore::causal)) return costmodel::ModelKind::Other;
+  const bool sharded = plan.zero == kParametersToo && plan.tp == 1 && plan.pp == 1;
+  return sharded ? costmodel::ModelKind::ShardedDecoder : costmodel::ModelKind::Decoder;
+}
+
+const costmodel::FrameworkProfile& usual_framework(const platforms::Platform& platform, costmodel::ModelKind kind) {
+  std::map<std::string, std::int64_t> devices;
+  for (const auto& group : platform.nodes)
+    devices[costmodel::usual_framework(group.device, kind).name] += static_cast<std::int64_t>(group.count) * group.devices;
+  const auto most = std::ranges::max_element(devices, {}, [](const auto& entry) { return entry.second; });
+  return *costmodel::find_framework(most->first);
+}
+
+std::vector<const costmodel::FrameworkProfile*> others_seen_on(const platforms::Platform& platform, costmodel::ModelKind kind) {
+  using Kind = costmodel::ModelKind;
+  const auto usual = [](const costmodel::FrameworkProfile& profile, Kind k) {
+    return !profile.usual_on[static_cast<std::size_t>(k)].empty();
+  };
+  const auto decodes = [&](const auto& profile) { return usual(profile, Kind::Decoder) || usual(profile, Kind::ShardedDecoder); };
+  const auto trains = [&](const costmodel::FrameworkProfile& profile) {
+    return kind == Kind::Other ? usual(profile, kind) || !decodes(profile) : decodes(profile);
+  };  // profiles that are usual for nothing are of images and encoders
+  std::vector<std::tuple<bool, int, const costmodel::FrameworkProfile*>> found;
+  for (const auto& seen : costmodel::published_constants().evidence.runs) {
+    const auto* profile = costmodel::find_framework(seen.framework);
+    if (profile == nullptr || seen.device != platforms::device_of(platform, 0).name || !trains(*profile)) continue;
+    if (profile != &usual_framework(platform, kind)) found.emplace_back(usual(*profile, kind), seen.times, profile);
+  }
+  std::ranges::stable_sort(found, std::greater(), [](const auto& entry) { return std::pair(std::get<0>(entry), std::get<1>(entry)); });
+  std::vector<const costmodel::FrameworkProfile*> others;
+  for (const auto& [same_kind, times, profile] : found) others.push_back(profile);
+  return others;
+}
+
+Grounds grounds_of(const costmodel::FrameworkProfile& profile, const platforms::Device& device) {
+  if (&profile == &costmodel::own_framework())
+    return {0, 0, "kernels and messages as this program runs them, measured where a calibration is given"};
+  Grounds grounds;
+  double errors = 0;
+  for (const auto& seen : costmodel::published_constants().evidence.runs) {
+    if (seen.framework != profile.name) continue;
+    if (seen.device == device.name)
+      return {seen.times, seen.median_error,
+              times_text(seen.times) + " of " + profile.name + " on " + device.name + ", " + error_text(seen.median_error)};
+    grounds.times += seen.times;
+    errors += seen.times * seen.median_error;
+  }
+  if (grounds.times > 0) grounds.median_error = errors / grounds.times;
+  grounds.sentence = grounds.times > 0 ? times_text(grounds.times) + " of " + profile.name + " on other devices, " +
+                                             error_text(grounds.median_error) + "; none on " + device.name
+                                       : "no published time of " + profile.name + "; its profile rests on " + profile.source;
+  return grounds;
+}
+
+}  // namespace rehearsal::predict::frameworks

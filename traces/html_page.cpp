@@ -1,0 +1,193 @@
+#include "traces/html_page.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "base/error.hpp"
+#include "plan/schedules/model_chunks.hpp"
+#include "traces/compare.hpp"
+#include "traces/page_parts.hpp"
+#include "traces/timeline.hpp"
+#include "traces/timeline_data.hpp"
+
+namespace rehearsal::traces {
+namespace {
+
+std::string heading(const Trace& t) {
+  const auto note = t.plan.empty() ? std::string() : plan::other_mathematics(plan::parse_plan(t.plan));
+  return "<h2>" + escaped(t.kind) + ": " + escaped(t.model) + ", " + escaped(t.plan) + ", batch " + std::to_string(t.batch) + "</h2>\n" +
+         (note.empty() ? "" : "<p>" + escaped(note) + "</p>\n");
+}
+
+/// What the timeline shows of the ranks.
+std::string about_ranks(const Trace& trace, const StepRecord& step) {
+  const auto roles = rank_roles(trace, step);
+  const auto seconds = "Step " + std::to_string(step.step) + ": " + seconds_text(step.end - step.begin);
+  const auto ranks = trace.plan.empty() ? trace.ranks.size() : static_cast<std::size_t>(plan::parse_plan(trace.plan).ranks());
+  if (trace.ranks.size() < ranks)
+    return "<p>" + seconds + ". The trace has " + std::to_string(trace.ranks.size()) + " of the plan's " + std::to_string(ranks) +
+           " ranks, one of those that do the same.</p>\n";
+  if (roles.size() == trace.ranks.size()) return "<p>" + seconds + "</p>\n";
+  return "<p>" + seconds + ". Of " + std::to_string(trace.ranks.size()) + " ranks those that do the same are shown once, " +
+         std::to_string(roles.size()) + " in all.</p>\n";
+}
+
+std::string cells(const ComparedRow& row, bool both, double step) {
+  std::string text = "<tr><td class=\"text\">" + escaped(row.phase) + "</td><td class=\"text\">" + escaped(row.op) + "</td><td>" +
+                     std::to_string(row.instructions) + "</td><td>" + seconds_text(row.predicted) + "</td>";
+  if (both)
+    text += "<td>" + seconds_text(row.measured) + "</td><td>" + seconds_text(row.error()) + "</td>";
+  else
+    text += "<td>" + fixed(step > 0 ? 100 * row.predicted / step : 0) + " %</td>";
+  return text + "</tr>\n";
+}
+
+/// The rows that take most of the time; the others are folded away.
+std::string table(Comparison c, bool both, const std::array<std::string, 2>& kinds) {
+  constexpr std::size_t kShown = 12;
+  if (!both) std::ranges::stable_sort(c.rows, std::greater<>(), &ComparedRow::predicted);
+  const std::string head = "<table><tr><th class=\"text\">phase</th><th class=\"text\">operator</th><th>instructions</th><th>" +
+                           escaped(kinds[0]) + "</th><th>" + (both ? escaped(kinds[1]) + "</th><th>difference" : "share") + "</th></tr>\n";
+  std::string shown = head, folded = head;
+  for (std::size_t n = 0; n < c.rows.size(); ++n) (n < kShown ? shown : folded) += cells(c.rows[n], both, c.predicted_step);
+  shown += cells({"step", "sum", c.predicted_step, c.measured_step, 0}, both, c.predicted_step) + "</table>\n";
+  if (c.rows.size() > kShown)
+    shown +=
+        "<details><summary>" + std::to_string(c.rows.size() - kShown) + " more that take less</summary>" + folded + "</table></details>\n";
+  return "<div class=\"frame\">" + shown + "</div>\n";
+}
+
+/// Seconds of a step, in the mean over what is shown of the ranks.
+StepAccount mean_account(const Trace& trace, const StepRecord& step) {
+  StepAccount mean;
+  const auto roles = rank_roles(trace, step);
+  for (const auto& role : roles) {
+    const auto account = accounts(*role.shown, {step}).front();
+    const double share = static_cast<double>(role.ranks.size()) / static_cast<double>(trace.ranks.size());
+    mean.compute += share * account.compute;
+    mean.exposed += share * account.exposed;
+    mean.idle += share * account.idle;
+  }
+  return mean;
+}
+
+std::string share_of(double seconds, double step) {
+  return "<td>" + seconds_text(seconds) + "</td><td>" + fixed(step > 0 ? kPercent * seconds / step : 0) + " %</td>";
+}
+
+/// Of the fullest rank.
+std::string most_memory(const Trace& trace, const StepRecord& step) {
+  std::int64_t most = 0;
+  for (const auto& rank : trace.ranks)
+    for (const auto& e : rank.events)
+      if (e.step == step.step) most = std::max(most, e.in_use);
+  return most > 0 ? to_text(Bytes(static_cast<double>(most))) : "not known";
+}
+
+/// Several traces beside each other: what their steps take, and where it goes.
+std::string summary(std::span<const Trace> traces) {
+  double best = 0;
+  for (const auto& t : traces)
+    if (const auto step = typical_step(t); best == 0 || step.end - step.begin < best) best = step.end - step.begin;
+  std::string text =
+      "<h2>Side by side</h2>\n<div class=\"frame\"><table><tr><th class=\"text\">trace</th><th "
+      "class=\"text\">plan</th><th>step</th><th>over the "
+      "shortest</th><th>computing</th><th></th><th>waiting for messages</th><th></th><th>nothing to do</th><th></th><th>memory at "
+      "most</th></tr>\n";
+  for (const auto& t : traces) {
+    const auto step = typical_step(t);
+    const double seconds = step.end - step.begin;
+    const auto account = mean_account(t, step);
+    text += std::string("<tr") + (seconds == best ? " class=\"best\"" : "") + "><td class=\"text\">" + escaped(t.kind) +
+            "</td><td class=\"text\">" + escaped(t.plan) + "</td><td>" + seconds_text(seconds) + "</td><td>" +
+            fixed(best > 0 ? kPercent * (seconds / best - 1) : 0) + " %</td>" + share_of(account.compute, seconds) +
+            share_of(account.exposed, seconds) + share_of(account.idle, seconds) + "<td>" + most_memory(t, step) + "</td></tr>\n";
+  }
+  return text + "</table></div>\n";
+}
+
+std::string key() {
+  std::string text = "<p class=\"key\">";
+  constexpr std::pair<const char*, const char*> kEntries[] = {{"before the micro-batches", "prologue"},
+                                                              {"forward, with its micro-batch", "forward"},
+                                                              {"backward", "backward"},
+                                                              {"update", "update"},
+                                                              {"memory in use", "memory"},
+                                                              {"at its fullest", "fullest"},
+                                                              {"messages", "message"},
+                                                              {"launching kernels", "host"},
+                                                              {"nothing is computed", "idle"}};
+  for (const auto& [name, colour] : kEntries) text += std::string("<span style=\"background:var(--") + colour + ")\"></span>" + name;
+  return text + "</p>\n<div class=\"buttons\"><button data-does=\"in\">zoom in</button><button data-does=\"out\">zoom out</button>" +
+         "<button data-does=\"whole\">whole step</button><button data-does=\"messages\">messages</button>" +
+         "<span>wheel or + and − zoom, dragging or arrow keys move, 0 shows the whole step, m folds messages away</span></div>\n" +
+         "<div class=\"buttons\"><button id=\"play\">play</button><input id=\"clock\" type=\"range\" min=\"0\" max=\"1000\" value=\"0\" "
+         "aria-label=\"time in the step\"><span>micro-batches as tokens: those that wait for a pass, lie in it, and are kept for their backward "
+         "pass</span></div>\n";
+}
+
+/// Whether two traces are of one program, so that its instructions can be compared.
+bool comparable(std::span<const Trace> traces) {
+  return traces.size() == 2 && traces[0].model == traces[1].model && traces[0].plan == traces[1].plan && traces[0].batch == traces[1].batch;
+}
+
+std::string traces_section(std::span<const Trace> traces) {
+  if (traces.empty()) return {};
+  std::string text = (traces.size() > 1 ? summary(traces) : "") + key();
+  const bool both = comparable(traces);
+  for (std::size_t n = 0; n < traces.size(); ++n) {
+    const auto& t = traces[n];
+    text += heading(t) + about_ranks(t, typical_step(t)) + "<div class=\"timeline\" id=\"timeline-" + std::to_string(n) + "\"></div>\n<div class=\"tokens\" data-of=\"timeline-" +
+            std::to_string(n) + "\"></div>\n";
+    if (!both) text += table(compare(t, t), false, {t.kind, ""});
+  }
+  if (both) text += "<h2>Where the two differ</h2>\n" + table(compare(traces[0], traces[1]), true, {traces[0].kind, traces[1].kind});
+  return text + "<div id=\"hint\"></div><script type=\"application/json\" id=\"data\">" + timeline_data(traces) + "</script>\n<script>" +
+         std::string(timeline_script()) + "</script>\n<script>" + std::string(tokens_script()) + "</script>\n";
+}
+
+std::string title_of(const FoundPlans* found, std::span<const Trace> traces) {
+  return traces.empty() ? "Plans for " + found->model : "Training steps of " + traces.front().model;
+}
+
+}  // namespace
+
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '<')
+      result += "&lt;";
+    else if (c == '>')
+      result += "&gt;";
+    else if (c == '&')
+      result += "&amp;";
+    else if (c == '"')
+      result += "&quot;";
+    else
+      result += c;
+  }
+  return result;
+}
+
+std::string fixed(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", value);
+  return text;
+}
+
+std::string seconds_text(double seconds) { return escaped(rehearsal::to_text(Seconds(seconds))); }
+
+std::string to_page(std::span<const Trace> traces) { return to_page(nullptr, traces); }
+
+std::string to_page(const FoundPlans* found, std::span<const Trace> traces) {
+  if (traces.empty() && found == nullptr) throw BadInput("report", "needs at least one trace, or a search");
+  const auto title = escaped(title_of(found, traces));
+  return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+         "content=\"width=device-width,initial-scale=1\">"
+         "<title>" +
+         title + "</title><style>\n" + std::string(page_style()) + "</style></head><body><h1>" + title + "</h1>\n" +
+         (found == nullptr ? "" : plans_section(*found)) + traces_section(traces) + "</body></html>\n";
+}
+
+}  // namespace rehearsal::traces

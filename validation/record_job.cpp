@@ -1,0 +1,395 @@
+#include "validation/record_job.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <regex>
+
+#include "base/error.hpp"
+#include "graph/training.hpp"
+#include "predict/frameworks/recipe.hpp"
+#include "validation/known_models.hpp"
+
+namespace rehearsal::validation {
+namespace {
+
+using costmodel::FrameworkProfile;
+using predict::frameworks::Recipe;
+using predict::frameworks::Recompute;
+
+constexpr int kLargestDegree = 10'000'000;
+
+int degree(const Record& r, const char* key) {
+  const double value = r.plan.number_or(key, 1);
+  if (value < 1 || value > kLargestDegree || value != std::floor(value))
+    throw Refusal(std::string("plan.") + key + ": must be a whole number from 1 up");
+  return static_cast<int>(value);
+}
+
+double positive(const Record& r, const char* key) {
+  const auto value = r.plan.number(key);
+  if (value && !(*value > 0)) throw Refusal(std::string("plan.") + key + ": must be above 0");
+  return value.value_or(0);
+}
+
+/// Ranks that a record leaves to no degree split the model: tensor first, then context parallel.
+void split_replica(plan::Plan& p, int ranks, int per_node) {
+  p.tp = std::min(ranks, std::max(1, per_node / 2));
+  p.cp = std::max(1, ranks / p.tp);
+}
+
+void set_degrees(const Record& r, RecordJob& job) {
+  auto& p = job.plan;
+  const int devices = job.machine.devices, per_node = job.machine.platform.nodes.front().devices;
+  p.tp = degree(r, "tp");
+  p.pp = degree(r, "pp");
+  p.cp = degree(r, "cp");
+  p.ep = degree(r, "ep");
+  const double gb = positive(r, "global_batch"), mb = positive(r, "micro_batch"), ga = positive(r, "grad_accum");
+  if (r.plan.number("dp")) {
+    p.dp = degree(r, "dp");
+    const double stated = static_cast<double>(p.dp) * p.tp * p.pp * p.cp;
+    if (stated != devices && stated * p.ep == devices) p.dp *= p.ep;  // replicas of the experts alone
+    const double product = static_cast<double>(p.dp) * p.tp * p.pp, with_context = product * p.cp;
+    if (product != devices && with_context != devices)
+      throw Refusal("plan.dp: dp·tp·pp·cp is " + std::to_string(static_cast<std::int64_t>(with_context)) + ", hardware.count is " +
+                    std::to_string(devices));
+    if (with_context != devices) p.dp = std::max(1, p.dp / p.cp);
+    return;
+  }
+  const double fixed = static_cast<double>(p.tp) * p.pp * p.cp;
+  if (fixed > devices)
+    throw Refusal("plan.tp: tp·pp·cp is " + std::to_string(static_cast<std::int64_t>(fixed)) + ", hardware.count is " +
+                  std::to_string(devices));
+  p.dp = std::max(1, static_cast<int>(devices / fixed));
+  const bool free = job.model.sequence && !r.plan.number("tp");
+  const double replicas = gb > 0 && mb > 0 && ga > 0 ? gb / mb / ga : 0;
+  if (free && replicas >= 1 && replicas <= devices && std::fmod(devices, replicas) == 0) {
+    p.dp = static_cast<int>(replicas);
+    split_replica(p, devices / p.dp / p.pp, per_node);
+  } else if (free && gb >= 1 && p.dp > gb) {
+    p.dp = static_cast<int>(gb);
+    split_replica(p, devices / p.dp, per_node);
+  }
+}
+
+/// Sentences of a record that counts tokens (translation): the mean of its corpora.
+void set_batches(const Record& r, RecordJob& job) {
+  auto& p = job.plan;
+  const double local = positive(r, "local_batch"), chunks = positive(r, "chunks");
+  double gb = positive(r, "global_batch"), mb = positive(r, "micro_batch");
+  const double ga = positive(r, "grad_accum");
+  if (gb <= 0) gb = local > 0 ? local * p.dp : mb * p.dp * std::max(1.0, ga);
+  if (gb <= 0 && job.model.translation) gb = positive(r, "micro_batch_tokens") / job.model.seq * p.dp * std::max(1.0, ga);
+  if (gb <= 0) throw Refusal("plan.global_batch: is missing, and micro_batch does not stand in for it");
+  if (p.pp > 1 && chunks > 0) mb = gb / p.dp / chunks;
+  if (mb <= 0 && local > 0) mb = local / p.pp;  // as many micro-batches as stages
+  if (mb <= 0) {
+    const double replica = gb / p.dp;
+    constexpr double kFewTokens = 8192;
+    const double few = p.pp > 1 || job.framework->checkpoints_stages ? 1
+                       : job.model.seq > 0                           ? std::max(4.0, kFewTokens / job.model.seq)
+                                                                     : 4;
+    mb = ga > 0 ? replica / ga : job.model.sequence ? std::min(replica, few) : replica;
+    if (ga <= 0 && job.model.sequence) job.assumed.push_back("micro-batch");
+  }
+  if (r.plan.truth("spatial_parallel")) mb = gb / job.machine.devices;
+  if (job.model.translation) {
+    constexpr double kFewSentences = 2000;  // a larger batch counts tokens
+    const double tokens = positive(r, "micro_batch_tokens");
+    const double of_rank = tokens > 0 ? tokens : gb > kFewSentences ? gb / p.dp / std::max(1.0, ga) : mb * job.model.seq;
+    mb = of_rank / job.model.seq;
+    gb = mb * p.dp * std::max(1.0, ga);
+  }
+  job.micro_batch = mb;
+  job.micro_batches = static_cast<int>(std::max(1.0, std::round(gb / (p.dp * mb))));
+  job.samples = gb;
+  job.tokens = job.model.sequence ? gb * job.model.seq : 0;
+}
+
+/// Beginnings of what authors write, the more special ones first.
+Recompute recompute_of(const Record& r) {
+  struct Row {
+    std::string_view beginning;
+    Recompute kind;
+  };
+  constexpr Row kRows[] = {{"full-except", Recompute::FullExceptLast},
+                           {"selective-op", Recompute::SelectiveOps},
+                           {"selective", Recompute::Selective},
+                           {"core", Recompute::Selective},
+                           {"attention", Recompute::Selective},
+                           {"full", Recompute::Full},
+                           {"true", Recompute::Full},
+                           {"yes", Recompute::Full},
+                           {"on", Recompute::Full},
+                           {"1", Recompute::Full},
+                           {"all", Recompute::Full},
+                           {"block", Recompute::Full},
+                           {"layer", Recompute::Full},
+                           {"uniform", Recompute::Full},
+                           {"activation", Recompute::Full},
+                           {"gradient", Recompute::Full},
+                           {"checkpoint", Recompute::Full}};
+  const auto text = dashed(r.plan.text("recompute"));
+  const auto* row =
+      std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& candidate) { return text.starts_with(candidate.beginning); });
+  return row == std::end(kRows) ? Recompute::None : row->kind;
+}
+
+int interleave_of(const Record& r, const RecordJob& job) {
+  if (job.plan.pp == 1) return 1;
+  const double layers = r.model.number_or("layers", 1);
+  const int most = std::max(1, static_cast<int>(layers / job.plan.pp / 2));
+  if (const auto stated = r.plan.number("interleave"); stated && *stated >= 1 && *stated <= layers) {
+    if (*stated > 1 || !holds(r.plan.text("schedule"), "interleaved")) return static_cast<int>(*stated);
+  }
+  const bool tuned = holds(r.plan.text("schedule"), "interleaved") || (!r.plan.has("interleave") && job.framework->interleaves);
+  return tuned ? std::clamp(most, 1, 8) : 1;
+}
+
+/// The stage of ZeRO: a number in the text, or what the text means; where nothing is said, what the sharding strategy of FSDP means.
+int zero_of(const Record& r) {
+  constexpr int kMost = 3;
+  if (const auto stage = r.plan.number("zero")) return static_cast<int>(std::clamp<double>(*stage, 0, kMost));
+  const auto text = r.plan.text("zero");
+  if (const auto digit = text.find_first_of("0123"); digit != std::string::npos) return text[digit] - '0';
+  if (holds_any(text, {"no", "off", "false"}) && !holds_any(text, {"offload", "not stated"})) return 0;
+  if (!text.empty()) return kMost;
+  return holds_any(dashed(r.plan.text("sharding")), {"full", "hybrid", "hsdp", "fsdp", "grad-op"}) ? kMost : 0;
+}
+
+/// FSDP's hybrid sharding shards inside of nodes.
+int zero_group_of(const Record& r, const RecordJob& job) {
+  if (job.plan.zero == 0 || !holds_any(dashed(r.plan.text("sharding")), {"hybrid", "hsdp"})) return 0;
+  const int per_node = job.machine.platform.nodes.front().devices;
+  return job.plan.dp > per_node && job.plan.dp % per_node == 0 ? per_node : 0;
+}
+
+/// Arithmetic that nobody trains in, or that no peak of the catalogue is for.
+void refuse_precision(const std::string& text) {
+  if (holds_any(text, {"64", "double", "int8", "int4"}))
+    throw Refusal("plan.precision: '" + text + "' is none of fp32, tf32, fp16, bf16, amp, fp8, fp8-rowwise, fp8-block, mxfp8, nvfp4");
+}
+
+std::string precision_text(const Record& r, const RecordJob& job) {
+  const auto text = r.plan.text("precision");
+  const auto& usual = job.framework->default_precision;
+  const auto& device = job.machine.platform.nodes.front().device;
+  refuse_precision(text);
+  if (text.empty() && usual == "narrowest") return job.model.sequence && !job.model.encoder && device.peak("fp8") ? "fp8" : "amp";
+  if (text.empty() && !usual.empty()) return usual;
+  if (text.empty() && job.model.sequence) return "bf16";
+  if (text.starts_with("fp32/tf32")) return "tf32";
+  if (text.starts_with("fp32") || text.empty())
+    // PyTorch computes convolutions in tf32 where the device can, unless told otherwise; "not stated" leaves that default.
+    return text.size() != 4 && job.framework->launch == costmodel::LaunchMode::Eager && device.peak("tf32") ? "tf32" : "fp32";
+  if (holds(text, "half")) return "fp16";
+  return text;
+}
+
+/// The row of the optimizer table that moves as many bytes as what a record names.
+std::string optimizer_of(const Record& r, const RecordJob& job) {
+  struct Row {
+    std::string_view beginning, optimizer;
+  };
+  constexpr Row kRows[] = {{"adamw", "adamw"},     {"adadelta", "nadam"},  {"adafactor", "adafactor"}, {"adam", "adam"},
+                           {"lamb", "lamb"},       {"lion", "lion"},       {"muon", "muon"},           {"lars", "lars"},
+                           {"rmsprop", "rmsprop"}, {"adagrad", "adagrad"}, {"momentum", "sgd"},        {"nesterov", "sgd"},
+                           {"sgd", "sgd"},         {"fused", "adam"},      {"distributed", "adam"}};
+  if (job.model.block_alone) return "none";
+  const auto text = r.plan.text("optimizer");
+  const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& known) { return text.starts_with(known.beginning); });
+  if (row != std::end(kRows)) return std::string(row->optimizer);
+  return job.model.sequence ? "adam" : "sgd";
+}
+
+/// Mean tokens of the pieces that documents of exponentially distributed length are cut into: 249 of 512 in the Wikipedia set (MLPerf
+/// Training's BERT, packing statistics), which a mean of 305 tokens a document gives.
+double mean_piece(double seq) {
+  constexpr double kMeanDocument = 305;
+  return kMeanDocument * (1 - std::exp(-seq / kMeanDocument));
+}
+
+/// What a framework computes of sequences that are padded to `seq`: their own tokens, or those up to the end of their bin.
+double computed_length(const RecordJob& job, const Record& r) {
+  constexpr double kBinsOfLength = 8;  // 16 tokens of 128, 64 of 512: a piece fills half of its last bin
+  const double seq = job.model.seq;
+  if (!job.model.encoder) return seq;
+  if (job.framework->packing == costmodel::SequencePacking::Unpadded) return std::floor(mean_piece(seq));
+  if (job.framework->packing == costmodel::SequencePacking::LengthBins && holds(r.plan.text("task"), "pretrain"))
+    return std::min(seq, std::floor(mean_piece(seq) + seq / kBinsOfLength / 2));
+  return seq;
+}
+
+/// Activations that the record says are kept by the host, where the catalogue knows the link to it.
+void set_offload(const Record& r, RecordJob& job) {
+  const double layers = r.plan.number("cpu_offload_layers").value_or(0);
+  if (layers < 1 && !r.plan.truth("activation_offload")) return;
+  if (!job.machine.platform.nodes.front().device.host_bandwidth) return;
+  job.plan.offload = plan::Offload::Activations;
+  job.recipe.offloaded_blocks = static_cast<int>(layers);
+}
+
+void set_modes(const Record& r, RecordJob& job) {
+  auto& p = job.plan;
+  auto& recipe = job.recipe;
+  const auto& f = *job.framework;
+  job.recompute = recompute_of(r);
+  p.interleave = interleave_of(r, job);
+  if (p.interleave > 1) p.schedule = "interleaved";
+  if (holds(r.plan.text("schedule"), "gpipe")) p.schedule = "gpipe";
+  p.zero = zero_of(r);
+  p.zero_group = zero_group_of(r, job);
+  p.sequence_parallel = p.tp > 1 && (r.plan.number("seq_parallel") ? r.plan.truth("seq_parallel") : f.sequence_parallel);
+  const auto overlap = r.plan.text("overlap");
+  p.overlap = (!r.plan.has("grad_bucketing") || r.plan.truth("grad_bucketing")) && overlap != "none";
+  recipe.keeps_gathered = r.plan.text("sharding") == "shard_grad_op";
+  recipe.fp32_reduction = r.plan.text("mixed_precision_mode") == "default" || f.reduces_in_fp32;
+  if (r.plan.number("tp_overlap")) recipe.tensor_overlap = r.plan.truth("tp_overlap");
+  if (holds(overlap, "tp")) recipe.tensor_overlap = 1;
+  recipe.parallel_blocks = r.plan.truth("parallel_block");
+  recipe.expert_overlap = r.plan.truth("moe_a2a_overlap");
+  if (r.plan.truth("sliding_window_attention")) recipe.attention_window = job.model.seq / 2;
+  if (holds_any(r.plan.text("precision"), {"nf4", "int4"}) || r.plan.truth("lora_quantised"))
+    recipe.frozen_bytes = predict::frameworks::bytes_of_frozen("nf4");
+  recipe.update_in_backward = r.plan.truth("optimizer_in_backward");
+  recipe.fused_kernels = holds_any(r.plan.text("kernels"), {"fused", "liger", "triton", "unsloth"});
+  recipe.chunked_loss = r.plan.truth("chunked_loss") || holds_any(r.plan.text("kernels"), {"fused linear cross", "chunked"});
+  recipe.parameter_servers = holds(r.plan.text("comm"), "parameter server");
+  const auto layout = r.plan.text("layout");
+  recipe.channels_last = layout.empty() ? f.channels_last : layout != "nchw";
+  recipe.channels_last_single = layout.empty() ? f.channels_last_single : layout != "nchw";
+  recipe.optimizer = optimizer_of(r, job);
+  recipe.power_limit = job.machine.power_limit;
+  set_offload(r, job);
+}
+
+}  // namespace
+
+namespace {
+
+const FrameworkProfile* framework_of_device(const platforms::Device& d) {
+  if (d.name.starts_with("TPU")) return costmodel::find_framework("jax");
+  return d.name.starts_with("Gaudi") ? costmodel::find_framework("habana") : nullptr;
+}
+
+costmodel::ModelKind kind_of(const Record& r) {
+  const auto name = lower_case(r.model.text("name"));
+  const bool sequences = r.model.number_or("hidden", 0) > 0 || r.model.has("seq") || r.family.starts_with("transformer");
+  if (!sequences || holds_any(name, {"bert", "vit", "t5", "electra"})) return costmodel::ModelKind::Other;
+  const bool sharded = !r.plan.text("sharding").empty() || zero_of(r) == 3;
+  return sharded ? costmodel::ModelKind::ShardedDecoder : costmodel::ModelKind::Decoder;
+}
+
+/// Of a framework that no profile knows: what runs such models on such devices today, as the catalogue says; on those from before 2020,
+/// whose profiles are those of Megatron-LM's first releases, a framework of that time.
+const FrameworkProfile& framework_of_era(const Record& r, const platforms::Device& d) {
+  if (const auto* own = framework_of_device(d)) return *own;
+  const auto& decoders = costmodel::usual_framework(d, costmodel::ModelKind::Decoder);
+  const bool splits = r.plan.number_or("tp", 1) > 1 || (r.plan.number_or("pp", 1) > 1 && r.model.number_or("hidden", 0) > 0);
+  if (decoders.name != "megatron") return splits ? decoders : costmodel::usual_framework(d, kind_of(r));
+  const bool sharded = !r.plan.text("sharding").empty() || zero_of(r) == 3;
+  return *costmodel::find_framework(splits ? "megatron" : sharded ? "composer" : "generic");
+}
+
+const FrameworkProfile& release_for(const FrameworkProfile& profile, const platforms::Device& d) {
+  const auto* next =
+      profile.successor.empty() || !costmodel::is_hopper_or_newer(d.generation) ? nullptr : costmodel::find_framework(profile.successor);
+  return next != nullptr ? *next : profile;
+}
+
+/// The profile with what the record itself says of its kernels.
+std::shared_ptr<const FrameworkProfile> adjusted(const Record& r, const FrameworkProfile& profile) {
+  auto own = std::make_shared<FrameworkProfile>(profile);
+  const auto attention = r.model.text("attn"), compiler = r.plan.text("compiler");
+  if (holds_any(attention, {"flash", "fused", "xformers", "sdpa", "efficient", "triton", "cudnn"}))
+    own->attention = std::max(own->attention, costmodel::AttentionKernel::Flash), own->attention_needs_hopper = false;
+  else if (holds_any(attention, {"torch", "plain", "eager", "math", "naive", "vanilla"}))
+    own->attention = costmodel::AttentionKernel::Plain;
+  if (holds_any(compiler, {"compile", "inductor", "xla", "jit"}) || holds_any(r.plan.text("framework"), {"compile", "inductor"}))
+    own->elementwise_fusion = own->normalization_fusion = 2;
+  if (holds(r.plan.text("cuda_graph"), "full")) own->launch = costmodel::LaunchMode::Captured;
+  if (holds_any(compiler, {"eager"})) own->elementwise_fusion = std::min(own->elementwise_fusion, 1);
+  return own;
+}
+
+}  // namespace
+
+FrameworkChoice framework_of(const Record& r, const platforms::Device& device) {
+  const auto stated = r.plan.text("framework");
+  static const std::regex kCommit(R"( ?\(commit [^)]*\))");
+  const auto source = std::regex_replace(lower_case(r.source), kCommit, "");
+  const auto* found = stated.empty() ? nullptr : costmodel::recognise_framework("framework:" + stated);
+  if (const auto* named = costmodel::find_framework(stated); named != nullptr && r.plan.has("text")) return {named, true};
+  if (found == nullptr) found = costmodel::recognise_framework(source);
+  // Ports keep the name of what they port; what compiles and runs kernels on Gaudi is its own.
+  if (found != nullptr && device.name.starts_with("Gaudi")) found = framework_of_device(device);
+  if (found != nullptr) return {&release_for(*found, device), true};
+  return {&release_for(framework_of_era(r, device), device), false};
+}
+
+namespace {
+
+/// Tokens of a sample that are computed, and how many of them an encoder guesses.
+void set_length(const Record& r, RecordJob& job) {
+  constexpr double kMasked = 0.16;  // 20 of 128, 80 of 512 in BERT's recipes
+  const double seq = std::max(1.0, std::floor(computed_length(job, r)));
+  job.model.values["seq"] = static_cast<std::int64_t>(seq);
+  if (!job.model.encoder) return;
+  const double guessed = std::max(1.0, job.framework->predicts_all ? seq : kMasked * seq);
+  job.model.values["predictions"] = holds(r.plan.text("task"), "squad") ? 1 : static_cast<std::int64_t>(guessed);
+}
+
+/// The plan as compact text: every key as `estimate` takes it, and nothing that is usual elsewhere in its place.
+void take_plan(const Record& r, RecordJob& job) {
+  try {
+    job.plan = plan::parse_plan(r.plan.written("text"));
+    job.recipe.optimizer = graph::optimizer_row(r.plan.text("optimizer")).name;
+  } catch (const BadInput& error) {
+    throw Refusal(std::string("plan: ") + error.what());
+  }
+  const auto& p = job.plan;
+  if (!p.searched.empty()) throw Refusal("plan.text: " + p.searched.front() + "=auto is no plan that ran");
+  if (p.ranks() != job.machine.devices)
+    throw Refusal("plan.text: has " + std::to_string(p.ranks()) + " ranks, hardware.count is " + std::to_string(job.machine.devices));
+  const double batch = positive(r, "global_batch"), replica = batch / p.dp;
+  if (batch <= 0) throw Refusal("plan.global_batch: is missing");
+  job.micro_batch = p.micro_batch ? static_cast<double>(*p.micro_batch) : replica;
+  job.micro_batches = static_cast<int>(std::max(1.0, std::floor(replica / job.micro_batch)));
+  job.samples = batch;
+  job.tokens = batch * job.model.seq;
+  job.recompute = p.recompute.rule;
+  const auto& f = *job.framework;
+  job.recipe.fp32_reduction = f.reduces_in_fp32;
+  job.recipe.channels_last = f.channels_last;
+  job.recipe.channels_last_single = f.channels_last_single;
+  job.recipe.power_limit = job.machine.power_limit;
+}
+
+}  // namespace
+
+RecordJob job_of(const Record& r) {
+  RecordJob job;
+  job.machine = machine_of(r);
+  job.model = model_of(r);
+  const auto& device = job.machine.platform.nodes.front().device;
+  const auto choice = framework_of(r, device);
+  job.framework = adjusted(r, *choice.profile);
+  job.arithmetic = precision_text(r, job);
+  job.precision = costmodel::precision_of(device, job.arithmetic);
+  if (r.plan.has("text")) {
+    take_plan(r, job);
+  } else {
+    set_degrees(r, job);
+    set_batches(r, job);
+    set_modes(r, job);
+  }
+  if (job.model.sequence && job.model.values.contains("seq")) set_length(r, job);
+  if (!job.machine.device_known) job.assumed.push_back("device");
+  if (!choice.named) job.assumed.push_back("framework");
+  if (!job.machine.network_known) job.assumed.push_back("network");
+  if (job.model.shape_assumed) job.assumed.push_back("shape");
+  if (!r.complete) job.assumed.push_back("record");
+  return job;
+}
+
+}  // namespace rehearsal::validation
