@@ -36,7 +36,7 @@ PassesRow row_of(const plan::PassResult& result) {
 }
 
 /// One list of rows a role, in the order in which roles are made.
-std::vector<std::vector<PassesRow>> rows_of(const predict::Job& job, const plan::Plan& plan) {
+std::vector<std::vector<PassesRow>> rows_of(const predict::Workload& job, const plan::Plan& plan) {
   std::vector<std::vector<PassesRow>> roles;
   static_cast<void>(predict::lower_for(job, plan, [&](const plan::PassResult& result) {
     if (result.pass == plan::role_passes().front().name) roles.emplace_back();
@@ -122,7 +122,7 @@ nlohmann::ordered_json import_passes_json(std::span<const formats::ImportPassRes
   return list;
 }
 
-void print_passes(const predict::Job& job, const plan::Plan& plan, Terminal& terminal) {
+void print_passes(const predict::Workload& job, const plan::Plan& plan, Terminal& terminal) {
   const auto roles = rows_of(job, plan);
   if (terminal.json()) {
     auto list = nlohmann::ordered_json::array();
@@ -140,7 +140,7 @@ void print_passes(const predict::Job& job, const plan::Plan& plan, Terminal& ter
   terminal.out() << "--after PASS shows every instruction behind a pass\n";
 }
 
-void print_after(const predict::Job& job, const plan::Plan& plan, const std::string& pass, Terminal& terminal) {
+void print_after(const predict::Workload& job, const plan::Plan& plan, const std::string& pass, Terminal& terminal) {
   const auto known = known_name("--after", pass, names_of_rows(plan::role_passes(), &plan::RolePass::name));
   bool ran = false;
   static_cast<void>(predict::lower_for(job, plan, [&](const plan::PassResult& result) {

@@ -18,10 +18,10 @@ void print_import_passes(std::span<const formats::ImportPassResult>, std::ostrea
 [[nodiscard]] nlohmann::ordered_json import_passes_json(std::span<const formats::ImportPassResult>);
 
 /// A line for every pass over every role: how many instructions, buffers and messages the role has behind it.
-void print_passes(const predict::Job&, const plan::Plan&, Terminal&);
+void print_passes(const predict::Workload&, const plan::Plan&, Terminal&);
 
 /// Every instruction of every role as it is behind `pass`. Throws BadInput where no pass is called so, naming the nearest, and Refusal
 /// where the plan has no use for the pass.
-void print_after(const predict::Job&, const plan::Plan&, const std::string& pass, Terminal&);
+void print_after(const predict::Workload&, const plan::Plan&, const std::string& pass, Terminal&);
 
 }  // namespace rehearsal::cli

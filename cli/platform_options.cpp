@@ -16,8 +16,8 @@
 #include "cli/help/help_page.hpp"
 #include "cli/on_this_machine.hpp"
 #include "cli/plan_context.hpp"
-#include "plan/lowering/algorithms.hpp"
 #include "plan/batch_shares.hpp"
+#include "plan/lowering/algorithms.hpp"
 #include "platforms/catalog.hpp"
 #include "platforms/settings.hpp"
 #include "platforms/usual_figures.hpp"
@@ -121,7 +121,7 @@ struct JobSetup::Own {
   graph::TrainingGraph training;
   std::unique_ptr<plan::Backend> backend;
   std::vector<costmodel::CostModel> models;
-  predict::Job job;
+  predict::Workload job;
 };
 
 namespace {
@@ -309,7 +309,7 @@ std::string JobSetup::look_for_others(const ModelOptions& model, const PlatformO
 
 JobSetup::~JobSetup() = default;
 
-const predict::Job* JobSetup::own_job() const { return own_ ? &own_->job : nullptr; }
+const predict::Workload* JobSetup::own_job() const { return own_ ? &own_->job : nullptr; }
 
 void AnsweredPlan::tell(const Terminal& terminal) const {
   if (!how_taken.empty() && !terminal.json()) terminal.warn(how_taken);

@@ -63,7 +63,7 @@ class JobSetup {
   /// Of the training that is asked about; 1 where nothing says how long it is.
   [[nodiscard]] double steps() const { return steps_; }
   /// Our own execution; nullptr under another framework.
-  [[nodiscard]] const predict::Job* own_job() const;
+  [[nodiscard]] const predict::Workload* own_job() const;
   /// The plan given by --plan (text or file), or the default one. Where no framework is named and the usual one has no room for the plan,
   /// the predictor is another framework's from then on.
   [[nodiscard]] AnsweredPlan plan(const ModelOptions&, const PlatformOptions&);

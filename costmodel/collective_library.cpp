@@ -55,7 +55,7 @@ double chain_of(int ranks) { return 2.0 * (ranks - 1) / ranks; }
 
 }  // namespace
 
-CollectiveLinks::CollectiveLinks(const platforms::Platform& platform) {
+CollectiveLibrary::CollectiveLibrary(const platforms::Platform& platform) {
   const auto& node = slowest_links(platform);
   intra_ = node.intra;
   devices_ = node.devices;
@@ -78,13 +78,13 @@ CollectiveLinks::CollectiveLinks(const platforms::Platform& platform) {
   }
 }
 
-double CollectiveLinks::bus_bandwidth(int ranks) const { return bus_[static_cast<std::size_t>(std::clamp(ranks, 1, devices_) - 1)]; }
+double CollectiveLibrary::bus_bandwidth(int ranks) const { return bus_[static_cast<std::size_t>(std::clamp(ranks, 1, devices_) - 1)]; }
 
-double CollectiveLinks::card_rate(const Constants& c) const {
+double CollectiveLibrary::card_rate(const Constants& c) const {
   return std::max(1e7, card_share_) * c[ethernet_ ? C::LinkEthernet : C::LinkInfiniband];
 }
 
-double CollectiveLinks::inside_rate(int ranks, const Constants& c) const {
+double CollectiveLibrary::inside_rate(int ranks, const Constants& c) const {
   return bus_bandwidth(ranks) * c[nvlink_ ? C::LinkNvlink : C::LinkPcie];
 }
 
@@ -96,7 +96,7 @@ double hops_of(int ranks) {
 }
 }  // namespace
 
-double CollectiveLinks::latency(CollectiveKind kind, double bytes, int inside, int nodes, const Constants& c) const {
+double CollectiveLibrary::latency(CollectiveKind kind, double bytes, int inside, int nodes, const Constants& c) const {
   const double f = kind == CollectiveKind::AllReduce ? 1.0 : 0.5;
   double us = c[C::CollectiveLaunch] + f * 2 * hops_of(inside) * c[C::CollectiveStep] * (nvlink_ ? 1.0 : kPcieLatencyFactor);
   if (switched_ && bytes >= kProtocolSwitchBytes) us *= kProtocolSwitchCost;
@@ -109,7 +109,7 @@ double CollectiveLinks::latency(CollectiveKind kind, double bytes, int inside, i
   return us * 1e-6;
 }
 
-double CollectiveLinks::seconds(CollectiveKind kind, double bytes, Group group, const Constants& c) const {
+double CollectiveLibrary::seconds(CollectiveKind kind, double bytes, Group group, const Constants& c) const {
   const int n = group.ranks;
   if (n <= 1 || bytes <= 0) return 0;
   // Experts' tokens travel by kernels of their own (DeepEP and its like), which the library's pairs do not stand for.
@@ -131,12 +131,12 @@ double CollectiveLinks::seconds(CollectiveKind kind, double bytes, Group group, 
   return std::max(inside, between) + std::min(inside, between) / 4 + pass + wait;
 }
 
-CollectiveLinks::Spread CollectiveLinks::spread_of(Group group) const {
+CollectiveLibrary::Spread CollectiveLibrary::spread_of(Group group) const {
   const int inside = std::clamp(group.per_node > 0 ? group.per_node : devices_, 1, std::min(group.ranks, devices_));
   return {group.ranks, inside, (group.ranks + inside - 1) / inside};
 }
 
-bool CollectiveLinks::serves(const ProtocolRow& row, CollectiveKind kind, const Spread& s, LibraryRelease release) const {
+bool CollectiveLibrary::serves(const ProtocolRow& row, CollectiveKind kind, const Spread& s, LibraryRelease release) const {
   if (row.links != fabric_->links || !row.kinds[static_cast<std::size_t>(kind)] || row.since > release || s.inside < row.least_ranks)
     return false;
   const bool closes = closes_[static_cast<std::size_t>(s.inside) - 1];
@@ -162,7 +162,7 @@ double filling(double ramp, double ramp_us, double rate, double bytes) {
 }
 
 /// Seconds in which the vector passes the busiest port inside a node.
-double CollectiveLinks::inside_seconds(const ProtocolRow& row, CollectiveKind kind, double bytes, const Spread& s) const {
+double CollectiveLibrary::inside_seconds(const ProtocolRow& row, CollectiveKind kind, double bytes, const Spread& s) const {
   if (s.inside == 1) return 0;
   const double g = s.inside, turn = intra_.kind == platforms::IntraKind::NvlinkMesh ? 0 : fabric_->turn;
   double rate = bus_bandwidth(s.inside) * fabric_->nvls, bytes_passing = (g + 1) / g * bytes;
@@ -175,7 +175,8 @@ double CollectiveLinks::inside_seconds(const ProtocolRow& row, CollectiveKind ki
 }
 
 /// Seconds in which a node's share of the vector passes its cards.
-double CollectiveLinks::card_seconds(const ProtocolRow& row, CollectiveKind kind, double bytes, const Spread& s, const Constants& c) const {
+double CollectiveLibrary::card_seconds(const ProtocolRow& row, CollectiveKind kind, double bytes, const Spread& s,
+                                       const Constants& c) const {
   if (s.nodes == 1) return 0;
   const auto& cards = collective_table().cards;
   const double n = s.ranks, nodes = s.nodes;
@@ -186,7 +187,7 @@ double CollectiveLinks::card_seconds(const ProtocolRow& row, CollectiveKind kind
   return rounds(kind) * share * bytes / (s.inside * rate) * ramp * (1 + c[C::Congestion] * std::log2(nodes));
 }
 
-double CollectiveLinks::seconds_of(const ProtocolRow& row, CollectiveKind kind, double bytes, const Spread& s, const Constants& c) const {
+double CollectiveLibrary::seconds_of(const ProtocolRow& row, CollectiveKind kind, double bytes, const Spread& s, const Constants& c) const {
   const auto& cards = collective_table().cards;
   const double f = rounds(kind), each = bytes / s.ranks;
   double us = fabric_->start + row.start + row.knee * each / (each + row.knee_bytes);
@@ -202,7 +203,7 @@ double CollectiveLinks::seconds_of(const ProtocolRow& row, CollectiveKind kind, 
   return us * kMicro + std::max(inside, between) + cards.rest * std::min(inside, between);
 }
 
-LibraryTime CollectiveLinks::library(CollectiveKind kind, double bytes, Group group, const Constants& c, LibraryRelease release) const {
+LibraryTime CollectiveLibrary::library(CollectiveKind kind, double bytes, Group group, const Constants& c, LibraryRelease release) const {
   if (group.ranks <= 1 || bytes <= 0) return {};
   const auto spread = spread_of(group);
   LibraryTime best{std::numeric_limits<double>::infinity(), {}, {}};
@@ -214,7 +215,7 @@ LibraryTime CollectiveLinks::library(CollectiveKind kind, double bytes, Group gr
   return best;
 }
 
-double CollectiveLinks::send(double bytes, bool between_nodes, const Constants& c) const {
+double CollectiveLibrary::send(double bytes, bool between_nodes, const Constants& c) const {
   if (bytes <= 0) return 0;
   if (between_nodes) return bytes / card_rate(c) + c[C::CollectiveNodeStep] * 1e-6;
   const bool mesh = intra_.kind == platforms::IntraKind::NvlinkMesh;

@@ -25,10 +25,10 @@ struct LibraryTime {
 };
 
 /// The links of a platform as collectives see them.
-class CollectiveLinks {
+class CollectiveLibrary {
  public:
   /// `platform`: all nodes like the first one.
-  explicit CollectiveLinks(const platforms::Platform& platform);
+  explicit CollectiveLibrary(const platforms::Platform& platform);
 
   /// Seconds of a collective inside a training step, over a buffer of `bytes` (the whole, unsharded one). Where by_table(), library();
   /// all-to-alls and older devices have a closed form, whose constants are fitted to steps in the releases of 2018 to 2023:

@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "exec/bench/link_bench.hpp"
 #include "exec/bench/bench_machine.hpp"
+#include "exec/bench/link_bench.hpp"
 #include "exec/bench/measured.hpp"
 #include "exec/bench/storage.hpp"
 #include "exec/comm/usable_cores.hpp"
@@ -55,10 +55,10 @@ std::vector<costmodel::Sample> gathered(Communicator& world, const std::vector<b
   std::vector<costmodel::Sample> samples;
   for (const auto& k : kernels) {
     const auto own = std::span(k.runs()).subspan(std::min<std::size_t>(1, k.runs().size()));  // the first makes machine code
-    std::vector<bench::Run> all;
+    std::vector<bench::MeasuredRun> all;
     for (const auto& bytes : world.gather({reinterpret_cast<const char*>(own.data()), own.size_bytes()})) {
       const auto at = all.size();
-      all.resize(at + bytes.size() / sizeof(bench::Run));
+      all.resize(at + bytes.size() / sizeof(bench::MeasuredRun));
       if (!bytes.empty()) std::memcpy(all.data() + at, bytes.data(), bytes.size());
     }
     if (!all.empty()) samples.push_back(bench::sample_of(k.kernel(), all));

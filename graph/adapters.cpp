@@ -26,8 +26,8 @@ class Adapting {
     for (const TensorId t : model_.inputs()) copy_[index(t)] = builder_.add_input(model_[t].name, model_[t].type);
     for (std::size_t i = 0; i < model_.tensors().size(); ++i) {
       const Tensor& tensor = model_.tensors()[i];
-      if (tensor.producer != NodeId::None || tensor.role == Role::Input) continue;
-      const Role role = tensor.role == Role::Parameter ? Role::Frozen : tensor.role;
+      if (tensor.producer != NodeId::None || tensor.role == TensorRole::Input) continue;
+      const TensorRole role = tensor.role == TensorRole::Parameter ? TensorRole::Frozen : tensor.role;
       copy_[i] = builder_.add_stored(tensor.name, tensor.type, role, tensor.contents);
     }
     for (const Node& node : model_.nodes()) add(node);
@@ -108,7 +108,7 @@ class Adapting {
     const double bound = 1 / std::sqrt(static_cast<double>(in));
     const auto add = [&](std::string_view suffix, Shape shape, Contents::Source source) {
       return builder_.add_stored(builder_.fresh_name(tensor.name + std::string(suffix)), {tensor.type.dtype, std::move(shape)},
-                                 Role::Parameter, {tensor.type.dtype, std::move(source)});
+                                 TensorRole::Parameter, {tensor.type.dtype, std::move(source)});
     };
     const Adapter adapter{add(kAdapterA, std::move(a), RandomUniform{-bound, bound}), add(kAdapterB, std::move(b), Fill{0})};
     return adapters_[weight] = adapter;

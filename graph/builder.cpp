@@ -14,7 +14,7 @@ constexpr std::int64_t kLargestReread = std::int64_t{1} << 16;
 bool is_small_constant(const Tensor& tensor) {
   const bool in_memory =
       std::holds_alternative<InlineBytes>(tensor.contents.source) || std::holds_alternative<Fill>(tensor.contents.source);
-  return tensor.role == Role::Constant && in_memory && element_count(tensor.type.shape) <= kLargestReread;
+  return tensor.role == TensorRole::Constant && in_memory && element_count(tensor.type.shape) <= kLargestReread;
 }
 
 Value value_of(const Tensor& tensor) {
@@ -35,7 +35,7 @@ std::string unused_name(std::string_view base, std::size_t& last, const IsTaken&
   return name;
 }
 
-constexpr std::array kRoleOfPhase = {Role::Activation, Role::Gradient, Role::Gradient};
+constexpr std::array kRoleOfPhase = {TensorRole::Activation, TensorRole::Gradient, TensorRole::Gradient};
 
 }  // namespace
 
@@ -56,18 +56,18 @@ TensorId GraphBuilder::add_tensor(Tensor tensor) {
 }
 
 TensorId GraphBuilder::add_input(std::string name, TensorType type) {
-  const TensorId t = add_tensor({std::move(name), std::move(type), Role::Input, NodeId::None, {}, TensorId::None});
+  const TensorId t = add_tensor({std::move(name), std::move(type), TensorRole::Input, NodeId::None, {}, TensorId::None});
   graph_.inputs_.push_back(t);
   return t;
 }
 
-TensorId GraphBuilder::add_stored(std::string name, TensorType type, Role role, Contents contents) {
+TensorId GraphBuilder::add_stored(std::string name, TensorType type, TensorRole role, Contents contents) {
   return add_tensor({std::move(name), std::move(type), role, NodeId::None, std::move(contents), TensorId::None});
 }
 
 TensorId GraphBuilder::add_constant(std::string name, Value value) {
   constexpr std::int64_t kKept = 1 << 14;  // elements; of longer ones, which are rarely asked for, the stored bytes are enough
-  const TensorId t = add_stored(std::move(name), value.type, Role::Constant, contents_of(value));
+  const TensorId t = add_stored(std::move(name), value.type, TensorRole::Constant, contents_of(value));
   if (value.count() <= kKept)
     values_.emplace(t, std::move(value));
   else
@@ -158,7 +158,7 @@ std::string GraphBuilder::fresh_node_name(std::string_view base) {
 void GraphBuilder::set_stored_in(TensorId updated, TensorId storage) {
   ensure(type(updated) == type(storage), "an updated tensor must have the type of the tensor it overwrites");
   graph_.tensors_[index(updated)].stored_in = storage;
-  set_role(updated, Role::Updated);
+  set_role(updated, TensorRole::Updated);
 }
 
 void GraphBuilder::rename(TensorId t, std::string_view base) {

@@ -31,7 +31,7 @@ class GraphBuilder {
   /// Data-fed tensor, appended to the graph's inputs.
   TensorId add_input(std::string name, TensorType type);
   /// Parameter, State, Slot or Constant with where its values come from.
-  TensorId add_stored(std::string name, TensorType type, Role role, Contents contents);
+  TensorId add_stored(std::string name, TensorType type, TensorRole role, Contents contents);
   /// A known small tensor; usable as operand, readable through value().
   TensorId add_constant(std::string name, Value value);
 
@@ -63,7 +63,7 @@ class GraphBuilder {
   /// A name not used yet, starting with `base`.
   [[nodiscard]] std::string fresh_name(std::string_view base);
 
-  void set_role(TensorId t, Role role) { graph_.tensors_[index(t)].role = role; }
+  void set_role(TensorId t, TensorRole role) { graph_.tensors_[index(t)].role = role; }
   /// `updated` is the new value of `storage` and overwrites it at the end of the step. Both must have one type.
   void set_stored_in(TensorId updated, TensorId storage);
   /// Gives a tensor another name, made unique from `base`.

@@ -17,7 +17,7 @@ class GraphCheck {
   void run() const {
     for (std::size_t t = 0; t < g_.tensors().size(); ++t) check_tensor(static_cast<TensorId>(t));
     for (const TensorId t : g_.inputs())
-      if (!is_there(t) || g_[t].role != Role::Input) fail("an input of the graph is no tensor of that role");
+      if (!is_there(t) || g_[t].role != TensorRole::Input) fail("an input of the graph is no tensor of that role");
     for (const TensorId t : g_.outputs())
       if (!is_there(t)) fail("an output of the graph is not there");
     std::unordered_set<std::string> names;
@@ -40,7 +40,7 @@ class GraphCheck {
     const Tensor& tensor = g_[t];
     const std::string called = "tensor '" + tensor.name + "' ";
     if (g_.find(tensor.name) != t) fail(called + "is not found by its name, or shares it");
-    if (tensor.role == Role::Input && (tensor.producer != NodeId::None || std::ranges::count(g_.inputs(), t) != 1))
+    if (tensor.role == TensorRole::Input && (tensor.producer != NodeId::None || std::ranges::count(g_.inputs(), t) != 1))
       fail(called + "has the role of an input, and is none");
     if (tensor.stored_in != TensorId::None && (!is_there(tensor.stored_in) || g_[tensor.stored_in].type != tensor.type))
       fail(called + "overwrites what is not there, or of another type");

@@ -12,7 +12,7 @@ constexpr std::array<std::string_view, 2> kFloatTypeTypeAttributes = {"to", "dty
 
 /// A running statistic moves in steps that 16 bits would round away.
 bool keeps_statistics(const Graph& graph, const Tensor& tensor) {
-  return tensor.role == Role::State || (tensor.stored_in != TensorId::None && graph[tensor.stored_in].role == Role::State);
+  return tensor.role == TensorRole::State || (tensor.stored_in != TensorId::None && graph[tensor.stored_in].role == TensorRole::State);
 }
 
 }  // namespace

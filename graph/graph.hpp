@@ -20,7 +20,7 @@ enum class NodeId : std::int32_t { None = -1 };
 /// Row number in the operator table (op_schema.hpp): plain data, so that a Program holds no pointers into tables.
 using OpIndex = std::uint16_t;
 
-enum class Role : std::uint8_t {
+enum class TensorRole : std::uint8_t {
   Input,       ///< fed by the data loader: one of the model's inputs, or the target
   Parameter,   ///< trained
   State,       ///< carried from step to step without a gradient: running statistics
@@ -33,14 +33,14 @@ enum class Role : std::uint8_t {
 };
 
 /// Trained or not.
-[[nodiscard]] constexpr bool is_weight(Role r) { return r == Role::Parameter || r == Role::Frozen; }
+[[nodiscard]] constexpr bool is_weight(TensorRole r) { return r == TensorRole::Parameter || r == TensorRole::Frozen; }
 
 enum class Phase : std::uint8_t { Forward, Backward, Update };
 
 struct Tensor {
   std::string name;  ///< unique; the file's name where there is one
   TensorType type;
-  Role role = Role::Activation;
+  TensorRole role = TensorRole::Activation;
   NodeId producer = NodeId::None;
   Contents contents;                    ///< of inputs never; of parameters, constants, states and slots where known
   TensorId stored_in = TensorId::None;  ///< role Updated: the parameter, state or slot whose storage this overwrites

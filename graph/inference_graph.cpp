@@ -16,7 +16,7 @@ class AfterTraining {
     for (const TensorId t : model_.inputs()) copy_[index(t)] = builder_.add_input(model_[t].name, model_[t].type);
     for (std::size_t i = 0; i < model_.tensors().size(); ++i) {
       const Tensor& tensor = model_.tensors()[i];
-      if (tensor.producer == NodeId::None && tensor.role != Role::Input && tensor.role != Role::Slot)
+      if (tensor.producer == NodeId::None && tensor.role != TensorRole::Input && tensor.role != TensorRole::Slot)
         copy_[i] = builder_.add_stored(tensor.name, tensor.type, tensor.role, tensor.contents);
     }
     for (const Node& node : model_.nodes())

@@ -133,7 +133,8 @@ Graph with_initial_values(const Graph& graph) {
   GraphBuilder builder(graph);
   for (std::size_t i = 0; i < graph.tensors().size(); ++i) {
     const Tensor& tensor = graph.tensors()[i];
-    if (tensor.contents.known() || (!is_weight(tensor.role) && tensor.role != Role::State && tensor.role != Role::Constant)) continue;
+    if (tensor.contents.known() || (!is_weight(tensor.role) && tensor.role != TensorRole::State && tensor.role != TensorRole::Constant))
+      continue;
     builder.set_contents(static_cast<TensorId>(i), {tensor.type.dtype, readers.source(static_cast<TensorId>(i))});
   }
   builder.keep_all();

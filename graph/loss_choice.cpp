@@ -84,7 +84,7 @@ class LossChoiceChoice {
     const std::string& name = options_.target_name;
     const TensorId there = builder_.find(name);
     if (there == TensorId::None) return builder_.add_input(name, type);
-    if (builder_[there].role == Role::Input && builder_.type(there) == type) return there;
+    if (builder_[there].role == TensorRole::Input && builder_.type(there) == type) return there;
     throw BadInput("the model has a tensor '" + name + "' that cannot be the target, which is " + std::string(rehearsal::name(type.dtype)) +
                    to_text(type.shape) + "; name the target otherwise");
   }

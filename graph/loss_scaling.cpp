@@ -8,8 +8,8 @@ LossScaling::LossScaling(GraphBuilder& builder, const LossScale& scale) : builde
     scale_ = number(scale.first, DType::F64);
     return;
   }
-  scale_ = builder_.add_stored(builder_.fresh_name("loss_scale"), {DType::F64, {}}, Role::Slot, {DType::F64, Fill{scale.first}});
-  count_ = builder_.add_stored(builder_.fresh_name("loss_scale.steps"), {DType::I64, {}}, Role::Slot, {DType::I64, Fill{0}});
+  scale_ = builder_.add_stored(builder_.fresh_name("loss_scale"), {DType::F64, {}}, TensorRole::Slot, {DType::F64, Fill{scale.first}});
+  count_ = builder_.add_stored(builder_.fresh_name("loss_scale.steps"), {DType::I64, {}}, TensorRole::Slot, {DType::I64, Fill{0}});
 }
 
 TensorId LossScaling::update(std::string_view op, std::vector<TensorId> inputs, Attributes attributes) {

@@ -99,7 +99,7 @@ class Narrowing {
     for (const TensorId t : model_.inputs()) copy_[index(t)] = builder_.add_input(model_[t].name, type_of(t));
     for (std::size_t i = 0; i < model_.tensors().size(); ++i) {
       const Tensor& tensor = model_.tensors()[i];
-      if (tensor.producer == NodeId::None && tensor.role != Role::Input)
+      if (tensor.producer == NodeId::None && tensor.role != TensorRole::Input)
         copy_[i] = builder_.add_stored(tensor.name, type_of(static_cast<TensorId>(i)), tensor.role, tensor.contents);
     }
     for (std::size_t n = 0; n < model_.nodes().size(); ++n) add(model_.nodes()[n], kept_[n]);
@@ -127,7 +127,7 @@ class Narrowing {
     for (std::size_t i = 0; i < narrow.size(); ++i) {
       const Tensor& tensor = model_.tensors()[i];
       if (!read[i]) narrow[i] = true;
-      if (tensor.type.dtype != DType::F32 || tensor.role == Role::State || tensor.producer != NodeId::None) narrow[i] = false;
+      if (tensor.type.dtype != DType::F32 || tensor.role == TensorRole::State || tensor.producer != NodeId::None) narrow[i] = false;
     }
     return narrow;
   }
@@ -153,7 +153,7 @@ class Narrowing {
     for (const TensorId t : node.inputs) {
       const DType wanted = kept ? DType::F32 : dtype_;
       TensorId operand = t == TensorId::None ? t : copy_[index(t)];
-      if (t != TensorId::None && model_[t].type.dtype == DType::F32 && model_[t].role != Role::State &&
+      if (t != TensorId::None && model_[t].type.dtype == DType::F32 && model_[t].role != TensorRole::State &&
           builder_.type(operand).dtype != wanted)
         operand = converted(operand, wanted);
       inputs.push_back(operand);

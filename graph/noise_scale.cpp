@@ -29,7 +29,7 @@ TensorId stored_sum(GraphBuilder& builder, std::span<const TensorId> gradients, 
     const TensorId square = builder.add(op, {before_moves(builder, g)}, {}, {name, phase, NodeId::None, {}}).front();
     sum = sum == TensorId::None ? square : builder.add("Add", {sum, square}, {}, {name + ".sum", Phase::Update, NodeId::None, {}}).front();
   }
-  const TensorId slot = builder.add_stored(builder.fresh_name(name), {DType::F64, {}}, Role::Slot, {DType::F64, Fill{0}});
+  const TensorId slot = builder.add_stored(builder.fresh_name(name), {DType::F64, {}}, TensorRole::Slot, {DType::F64, Fill{0}});
   const TensorId kept = builder.add("Scale", {sum}, {{"factor", 1.0}}, {name + ".kept", Phase::Update, NodeId::None, {}}).front();
   builder.set_stored_in(kept, slot);
   return slot;

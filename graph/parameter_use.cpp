@@ -62,7 +62,7 @@ class UsesOfWeights {
       const auto& row = schema(node);
       if (!has(row.traits, Trait::View) && !has(row.traits, Trait::Elementwise)) return false;
       const bool alone = std::ranges::all_of(node.inputs, [&](TensorId other) {
-        return other == t || other == TensorId::None || (g_[other].producer == NodeId::None && g_[other].role != Role::Input);
+        return other == t || other == TensorId::None || (g_[other].producer == NodeId::None && g_[other].role != TensorRole::Input);
       });
       return alone && makes_output(node.outputs[0]);
     });

@@ -19,14 +19,14 @@ bool matches_any(const std::string& name, const std::vector<std::string>& globs)
   return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; });
 }
 
-bool is_stored(Role role) { return is_weight(role) || role == Role::State || role == Role::Constant; }
+bool is_stored(TensorRole role) { return is_weight(role) || role == TensorRole::State || role == TensorRole::Constant; }
 
 /// The role of a stored tensor after --freeze and --train.
-Role trained_role(const Tensor& tensor, const TrainingOptions& options) {
-  const bool trainable = is_float(tensor.type.dtype) && tensor.role != Role::State;
-  if (trainable && matches_any(tensor.name, options.train)) return Role::Parameter;
-  if (tensor.role != Role::Parameter) return tensor.role;
-  return trainable && !matches_any(tensor.name, options.freeze) ? Role::Parameter : Role::Frozen;
+TensorRole trained_role(const Tensor& tensor, const TrainingOptions& options) {
+  const bool trainable = is_float(tensor.type.dtype) && tensor.role != TensorRole::State;
+  if (trainable && matches_any(tensor.name, options.train)) return TensorRole::Parameter;
+  if (tensor.role != TensorRole::Parameter) return tensor.role;
+  return trainable && !matches_any(tensor.name, options.freeze) ? TensorRole::Parameter : TensorRole::Frozen;
 }
 
 void warn_of_unused_globs(const Graph& model, const std::vector<std::string>& globs, const std::string& flag,
@@ -39,11 +39,11 @@ void warn_of_unused_globs(const Graph& model, const std::vector<std::string>& gl
 }
 
 /// Of every stored tensor that may be trained or not.
-std::vector<std::pair<TensorId, Role>> chosen_roles(const Graph& model, const TrainingOptions& options,
-                                                    std::vector<std::string>& warnings) {
+std::vector<std::pair<TensorId, TensorRole>> chosen_roles(const Graph& model, const TrainingOptions& options,
+                                                          std::vector<std::string>& warnings) {
   warn_of_unused_globs(model, options.freeze, "--freeze", warnings);
   warn_of_unused_globs(model, options.train, "--train", warnings);
-  std::vector<std::pair<TensorId, Role>> roles;
+  std::vector<std::pair<TensorId, TensorRole>> roles;
   for (std::size_t i = 0; i < model.tensors().size(); ++i) {
     const Tensor& tensor = model.tensors()[i];
     if (tensor.producer == NodeId::None && is_stored(tensor.role))
@@ -103,7 +103,7 @@ class TrainingStep {
   void choose_parameters() {
     for (const auto& [t, role] : chosen_roles(model_, options_, result_.warnings)) {
       builder_.set_role(t, role);
-      if (role == Role::Parameter) wanted_.push_back(t);
+      if (role == TensorRole::Parameter) wanted_.push_back(t);
     }
   }
 
@@ -131,7 +131,7 @@ class TrainingStep {
 
   /// Of weights that are not those which are evaluated.
   void warn_of_statistics() {
-    const auto is_statistic = [](const Tensor& tensor) { return tensor.role == Role::State; };
+    const auto is_statistic = [](const Tensor& tensor) { return tensor.role == TensorRole::State; };
     if (average_share(result_.optimizer) == 0 || std::ranges::none_of(model_.tensors(), is_statistic)) return;
     result_.warnings.push_back("optimizer " + result_.optimizer.name +
                                ": the running statistics of the model are of the weights that training computes with, and the average "
@@ -140,7 +140,7 @@ class TrainingStep {
 
   void measure_noise(const std::vector<TensorId>& gradients) {
     if (scale_.first > 0) throw Refusal("the noise scale is measured from gradients as they are, and a loss scale multiplies them");
-    if (std::ranges::any_of(model_.tensors(), [](const Tensor& tensor) { return tensor.role == Role::State; }))
+    if (std::ranges::any_of(model_.tensors(), [](const Tensor& tensor) { return tensor.role == TensorRole::State; }))
       result_.warnings.emplace_back(
           "noise scale: normalization by statistics of a batch makes the gradients of its parts depend on each other, and they are "
           "measured "
@@ -151,7 +151,7 @@ class TrainingStep {
 
   void name_gradients(const std::vector<TensorId>& gradients) {
     for (std::size_t i = 0; i < wanted_.size(); ++i) {
-      const bool ours = gradients[i] != TensorId::None && builder_[gradients[i]].role == Role::Gradient;
+      const bool ours = gradients[i] != TensorId::None && builder_[gradients[i]].role == TensorRole::Gradient;
       if (ours) builder_.rename(gradients[i], builder_[wanted_[i]].name + ".grad");
     }
   }
@@ -198,7 +198,7 @@ class TrainingStep {
 
   TensorId add_master(TensorId parameter) {
     const Tensor tensor = builder_[parameter];
-    return builder_.add_stored(master_name(tensor.name), {DType::F32, tensor.type.shape}, Role::Slot, tensor.contents);
+    return builder_.add_stored(master_name(tensor.name), {DType::F32, tensor.type.shape}, TensorRole::Slot, tensor.contents);
   }
 
   std::vector<TensorId> add_slots(const OptimizerRow& row, const std::string& parameter, TensorId of) {
@@ -208,7 +208,7 @@ class TrainingStep {
       if (!slot.only_with.empty() && result_.optimizer.values.at(std::string(slot.only_with)) == 0) continue;
       const std::string slot_name = builder_.fresh_name(parameter + "." + std::string(slot.name));
       const DType dtype = slot.shape == SlotShape::Number ? DType::F64 : beginning.type.dtype;
-      slots.push_back(builder_.add_stored(slot_name, {dtype, slot_shape(slot.shape, beginning.type.shape)}, Role::Slot,
+      slots.push_back(builder_.add_stored(slot_name, {dtype, slot_shape(slot.shape, beginning.type.shape)}, TensorRole::Slot,
                                           slot.starts_as_parameter ? beginning.contents : Contents{dtype, Fill{0}}));
     }
     return slots;
@@ -225,7 +225,7 @@ class TrainingStep {
 
   TensorId step() {
     if (step_ == TensorId::None)
-      step_ = builder_.add_stored(builder_.fresh_name("optimizer.step"), {DType::I64, {}}, Role::Slot, {DType::I64, Fill{1}});
+      step_ = builder_.add_stored(builder_.fresh_name("optimizer.step"), {DType::I64, {}}, TensorRole::Slot, {DType::I64, Fill{1}});
     return step_;
   }
 

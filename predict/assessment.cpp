@@ -10,8 +10,8 @@
 #include "costmodel/constants.hpp"
 #include "costmodel/framework.hpp"
 #include "graph/op_schema.hpp"
-#include "plan/collectives/meetings.hpp"
 #include "plan/batch_shares.hpp"
+#include "plan/collectives/meetings.hpp"
 #include "predict/bottleneck.hpp"
 #include "predict/checkpoint_size.hpp"
 #include "predict/group_links.hpp"
@@ -48,7 +48,7 @@ BesideArena beside_arena(const platforms::Device& device, int ranks) {
               " are taken to need no more than they do under PyTorch"};
 }
 
-void set_memory(const Job& job, const plan::Program& program, Assessment& a) {
+void set_memory(const Workload& job, const plan::Program& program, Assessment& a) {
   double least_left = 0;
   for (int rank = 0; rank < program.ranks; ++rank) {
     const auto& role = program.role(rank);
@@ -71,7 +71,7 @@ void set_memory(const Job& job, const plan::Program& program, Assessment& a) {
 }
 
 /// Offloading needs a way to the host, and room there.
-void check_host_link(const Job& job, const plan::Plan& plan) {
+void check_host_link(const Workload& job, const plan::Plan& plan) {
   if (plan.offload == plan::Offload::None) return;
   const auto& device = platforms::device_of(job.platform, 0);
   if (device.kind == platforms::DeviceKind::Cpu || device.host_bandwidth) return;
@@ -81,7 +81,7 @@ void check_host_link(const Job& job, const plan::Plan& plan) {
 }
 
 /// Ranks on GPUs compress in the host's memory, and how long that takes there nobody has measured.
-void check_compressor(const Job& job, const plan::Plan& plan) {
+void check_compressor(const Workload& job, const plan::Plan& plan) {
   if (!plan.compression.of_sums()) return;
   for (const auto& nodes : job.platform.nodes)
     if (nodes.device.kind != platforms::DeviceKind::Cpu)
@@ -89,7 +89,7 @@ void check_compressor(const Job& job, const plan::Plan& plan) {
                     nodes.device.name + " of platform " + job.platform.name + " is none; use compression=bf16, f16 or none");
 }
 
-void check_host_memory(const Job& job, const plan::Program& program) {
+void check_host_memory(const Workload& job, const plan::Program& program) {
   if (program.plan.offload == plan::Offload::None) return;
   std::map<int, std::int64_t> used;
   for (int rank = 0; rank < program.ranks; ++rank) used[platforms::place(job.platform, rank).node] += program.role(rank).memory.host_bytes;
@@ -102,10 +102,10 @@ void check_host_memory(const Job& job, const plan::Program& program) {
   }
 }
 
-int group_of(const Job& job, int rank) { return platforms::place(job.platform, rank).group; }
+int group_of(const Workload& job, int rank) { return platforms::place(job.platform, rank).group; }
 
 /// Are the first `ranks` devices of several kinds?
-bool differ(const Job& job, int ranks) {
+bool differ(const Workload& job, int ranks) {
   if (job.models.empty()) return false;
   for (int rank = 1; rank < ranks; ++rank)
     if (group_of(job, rank) != group_of(job, 0)) return true;
@@ -117,7 +117,7 @@ std::size_t replicas_axis(const plan::Program& program) {
 }
 
 /// Seconds that the operators of a step take on a device, each alone on the whole batch.
-double seconds_of_operators(const Job& job, const costmodel::CostModel& model) {
+double seconds_of_operators(const Workload& job, const costmodel::CostModel& model) {
   double sum = 0;
   const auto& g = job.training.graph;
   for (const auto& node : g.nodes()) {
@@ -128,7 +128,7 @@ double seconds_of_operators(const Job& job, const costmodel::CostModel& model) {
 }
 
 /// Of the slowest device of every stage; empty where there is one kind of device or one stage.
-std::vector<double> stage_speeds(const Job& job, const plan::Plan& plan) {
+std::vector<double> stage_speeds(const Workload& job, const plan::Plan& plan) {
   if (plan.pp == 1 || !differ(job, plan.ranks())) return {};
   std::vector<double> of_group;
   for (const auto* model : job.models) of_group.push_back(1 / seconds_of_operators(job, *model));
@@ -147,7 +147,7 @@ std::vector<double> stage_speeds(const Job& job, const plan::Plan& plan) {
 }
 
 /// What does not depend on where ranks are.
-plan::LoweringOptions options_anywhere(const Job& job, int threads) {
+plan::LoweringOptions options_anywhere(const Workload& job, int threads) {
   plan::LoweringOptions options;
   options.threads = threads;
   options.bucket_bytes = static_cast<std::int64_t>(costmodel::own_framework().bucket_bytes);
@@ -156,7 +156,7 @@ plan::LoweringOptions options_anywhere(const Job& job, int threads) {
   return options;
 }
 
-plan::Program lowered(const Job& job, const plan::Plan& plan, const PassListener& after_pass = {}) {
+plan::Program lowered(const Workload& job, const plan::Plan& plan, const PassListener& after_pass = {}) {
   auto options = options_anywhere(job, threads_per_rank(job.platform, plan.ranks()));
   const platforms::Fabric fabric(job.platform);
   options.links = [&](const plan::Program& mesh, std::size_t axis) {
@@ -169,7 +169,7 @@ plan::Program lowered(const Job& job, const plan::Plan& plan, const PassListener
 }
 
 /// How long replicas take, each as its slowest rank does.
-std::vector<plan::ReplicaPace> paces(const Job& job, const plan::Program& program) {
+std::vector<plan::ReplicaPace> paces(const Workload& job, const plan::Program& program) {
   const auto costs = cost_of(job, program);
   const auto axis = replicas_axis(program);
   std::vector<plan::ReplicaPace> found(static_cast<std::size_t>(program.plan.dp), {0, 0});
@@ -184,14 +184,14 @@ std::vector<plan::ReplicaPace> paces(const Job& job, const plan::Program& progra
   return found;
 }
 
-double closed_seconds(const Job& job, const plan::Program& program) {
+double closed_seconds(const Workload& job, const plan::Program& program) {
   const auto costs = cost_of(job, program);
   return closed_form_evaluator()->evaluate({program, costs, job.platform, job.model}).step.value();
 }
 
 /// With shares by which all replicas end at the same time; with equal ones where replicas must have as many samples, or where whole samples
 /// and sums that wait for the last replica make equal ones no slower.
-plan::Program lowered_by_speed(const Job& job, const plan::Plan& plan) {
+plan::Program lowered_by_speed(const Workload& job, const plan::Plan& plan) {
   auto even = plan;
   even.shares = "equal";
   auto program = lowered(job, even);
@@ -251,7 +251,7 @@ int threads_of_rank(const platforms::Platform& platform, int ranks, int rank) {
   return std::max(1, node.host_cores / std::min(ranks, node.devices));
 }
 
-plan::Program lower_for(const Job& job, const plan::Plan& plan, const PassListener& after_pass) {
+plan::Program lower_for(const Workload& job, const plan::Plan& plan, const PassListener& after_pass) {
   if (plan.ranks() > platforms::device_count(job.platform))
     throw Refusal("plan " + to_text(plan) + " needs " + std::to_string(plan.ranks()) + " devices, platform " + job.platform.name + " has " +
                   std::to_string(platforms::device_count(job.platform)) + "; use fewer ranks or --nodes N");
@@ -264,11 +264,11 @@ plan::Program lower_for(const Job& job, const plan::Plan& plan, const PassListen
   return program;
 }
 
-plan::Program lower_anywhere(const Job& job, const plan::Plan& plan, int threads) {
+plan::Program lower_anywhere(const Workload& job, const plan::Plan& plan, int threads) {
   return plan::lower(job.training, plan, job.backend, options_anywhere(job, threads));
 }
 
-ProgramCosts cost_of(const Job& job, const plan::Program& program) {
+ProgramCosts cost_of(const Workload& job, const plan::Program& program) {
   return cost_of(program, job.training, [&](int rank) {
     return RankDevice{job.model_of(rank), threads_of_rank(job.platform, program.ranks, rank)};
   });
@@ -277,7 +277,7 @@ ProgramCosts cost_of(const Job& job, const plan::Program& program) {
 namespace {
 
 /// FLOP/s of all that the ranks compute on: on processors the cores that they have, which may be those of several.
-double peak_of(const Job& job, int ranks) {
+double peak_of(const Workload& job, int ranks) {
   double peak = 0;
   for (int rank = 0; rank < ranks; ++rank) {
     const auto& device = platforms::device_of(job.platform, rank);
@@ -290,7 +290,7 @@ double peak_of(const Job& job, int ranks) {
 
 }  // namespace
 
-Assessment assess(const Job& job, const plan::Program& program, StepEvaluator& evaluator, bool keep_timeline, StepCost* cost_out) {
+Assessment assess(const Workload& job, const plan::Program& program, StepEvaluator& evaluator, bool keep_timeline, StepCost* cost_out) {
   const auto costs = cost_of(job, program);
   auto cost = evaluator.evaluate({program, costs, job.platform, job.model, keep_timeline});
   Assessment a;
@@ -318,7 +318,7 @@ Assessment assess(const Job& job, const plan::Program& program, StepEvaluator& e
   return a;
 }
 
-Assessment assess(const Job& job, const plan::Plan& plan, StepEvaluator& evaluator) {
+Assessment assess(const Workload& job, const plan::Plan& plan, StepEvaluator& evaluator) {
   return assess(job, lower_for(job, plan), evaluator, false, nullptr);
 }
 

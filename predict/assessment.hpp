@@ -19,7 +19,7 @@
 namespace rehearsal::predict {
 
 /// Everything that stays the same when plans are compared.
-struct Job {
+struct Workload {
   const graph::TrainingGraph& training;
   std::shared_ptr<const graph::LogicalDims> dims;
   const platforms::Platform& platform;
@@ -94,17 +94,17 @@ using PassListener = std::function<void(const plan::PassResult&)>;
 
 /// Lowers and evaluates. Throws Refusal when the plan cannot be used at all; a plan that does not fit in memory is assessed (fits() is
 /// false).
-[[nodiscard]] Assessment assess(const Job&, const plan::Plan&, StepEvaluator&);
+[[nodiscard]] Assessment assess(const Workload&, const plan::Plan&, StepEvaluator&);
 /// The same for a Program at hand.
-[[nodiscard]] Assessment assess(const Job&, const plan::Program&, StepEvaluator&, bool keep_timeline, StepCost* cost_out);
+[[nodiscard]] Assessment assess(const Workload&, const plan::Program&, StepEvaluator&, bool keep_timeline, StepCost* cost_out);
 /// Lowers as assess() does: threads, links and bucket size follow from job and platform. `shares=speed` becomes shares with which devices
 /// of several speeds end at the same time, equal ones where the model cannot do with others; stages are cut by the speed of their devices.
 /// `after_pass`, where it is given, hears of every pass of lowering, unless shares=speed has several ways to try.
-[[nodiscard]] plan::Program lower_for(const Job&, const plan::Plan&, const PassListener& after_pass = {});
+[[nodiscard]] plan::Program lower_for(const Workload&, const plan::Plan&, const PassListener& after_pass = {});
 /// On ranks of so many threads that are nowhere in particular: as part of a larger plan, of which the platform may have fewer devices.
 /// Shares are equal, stages are cut as on equal devices, `allreduce=auto` is a ring.
-[[nodiscard]] plan::Program lower_anywhere(const Job&, const plan::Plan&, int threads);
-[[nodiscard]] ProgramCosts cost_of(const Job&, const plan::Program&);
+[[nodiscard]] plan::Program lower_anywhere(const Workload&, const plan::Plan&, int threads);
+[[nodiscard]] ProgramCosts cost_of(const Workload&, const plan::Program&);
 
 /// Positions of the longest sequence of tokens that a model reads (an input of integers, samples by positions); 0 when it reads none.
 [[nodiscard]] std::int64_t tokens_per_sample(const graph::Graph&);

@@ -10,7 +10,7 @@ namespace {
 bool is_saved(const plan::Buffer& b, const graph::Graph& g) {
   if (b.lifetime != plan::Lifetime::Persistent || b.part_of != plan::kNoBuffer || b.tensor == graph::TensorId::None) return false;
   const auto role = g[b.tensor].role;
-  return role == graph::Role::Parameter || role == graph::Role::Slot || role == graph::Role::State;
+  return role == graph::TensorRole::Parameter || role == graph::TensorRole::Slot || role == graph::TensorRole::State;
 }
 
 /// Bytes that a role saves, by the axes that do not split them: there only the ranks at 0 write.
@@ -19,7 +19,7 @@ using Shared = std::map<std::vector<bool>, double>;
 /// Which each rank saves: what it keeps beside tensors, and the optimizer's state of a replica that trains by itself.
 bool is_own(const plan::Buffer& b, const graph::Graph& g, const plan::Plan& plan) {
   if (plan::is_kept_vector(b)) return !b.common;
-  return plan.local_steps > 0 && is_saved(b, g) && g[b.tensor].role == graph::Role::Slot && is_float(b.dtype);
+  return plan.local_steps > 0 && is_saved(b, g) && g[b.tensor].role == graph::TensorRole::Slot && is_float(b.dtype);
 }
 
 /// Which the ranks of the first replica save.

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "costmodel/constants.hpp"
 #include "costmodel/collective_library.hpp"
+#include "costmodel/constants.hpp"
 #include "predict/group_links.hpp"
 
 namespace rehearsal::predict {
@@ -76,7 +76,7 @@ std::vector<CollectiveTime> collective_times(const CollectiveQuestion& q, StepEv
     times.back().chosen = !has_library && row.name == chosen;
   }
   if (!has_library) return times;
-  const costmodel::CollectiveLinks network(q.platform);
+  const costmodel::CollectiveLibrary network(q.platform);
   const auto& c = costmodel::published_constants().values;
   const auto bytes = q.size.value();
   // XLA's and Gaudi's own collectives are not in the table: their closed form stands for them.

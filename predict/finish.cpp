@@ -20,7 +20,7 @@ struct Pieces {
   [[nodiscard]] double first() const { return count > 1 ? each : last; }
 };
 
-Pieces pieces_of(const Run& run, const Disturbances& d) {
+Pieces pieces_of(const WholeRun& run, const Disturbances& d) {
   Pieces p;
   p.count = std::max(1.0, std::ceil(run.steps / run.every * (1 - 1e-12)));
   p.each = run.every * run.step.value() + d.copying.value();
@@ -57,7 +57,7 @@ double expected(const Stretch& s, const Disturbances& d) {
 /// what its expectation follows from.
 class AddedTime {
  public:
-  AddedTime(const Run& run, const Disturbances& d) : pieces_(pieces_of(run, d)), d_(d), rate_(1 / d.between_failures.value()) {}
+  AddedTime(const WholeRun& run, const Disturbances& d) : pieces_(pieces_of(run, d)), d_(d), rate_(1 / d.between_failures.value()) {}
 
   /// That nothing fails.
   [[nodiscard]] double none() const {
@@ -146,7 +146,7 @@ class Distribution {
   std::array<double, 1024> terms_{};
 };
 
-double seconds_without_failure(const Run& run, const Disturbances& d) {
+double seconds_without_failure(const WholeRun& run, const Disturbances& d) {
   Disturbances reliable = d;
   reliable.between_failures = Disturbances{}.between_failures;
   return expected_finish(run, reliable).value();
@@ -154,19 +154,19 @@ double seconds_without_failure(const Run& run, const Disturbances& d) {
 
 }  // namespace
 
-Seconds expected_finish(const Run& run, const Disturbances& d) {
+Seconds expected_finish(const WholeRun& run, const Disturbances& d) {
   const auto pieces = pieces_of(run, d);
   double sum = expected(first_stretch(pieces, d), d);
   if (pieces.count > 1) sum += (pieces.count - 2) * expected(middle_stretch(pieces, d), d) + expected(last_stretch(pieces, d), d);
   return Seconds(sum);
 }
 
-double expected_failures(const Run& run, const Disturbances& d) {
+double expected_failures(const WholeRun& run, const Disturbances& d) {
   // At a constant rate, but for waits: of n failures and t seconds, n = (t - n waiting) / between_failures.
   return expected_finish(run, d) / (d.between_failures + d.waiting * d.waits);
 }
 
-costmodel::Interval finish(const Run& run, const Disturbances& d) {
+costmodel::Interval finish(const WholeRun& run, const Disturbances& d) {
   const double least = seconds_without_failure(run, d), mean = expected_finish(run, d).value();
   if (!(mean > least) || !std::isfinite(mean)) return {mean, mean, mean};
   constexpr double kLow = 0.05, kHigh = 0.95;
@@ -176,9 +176,11 @@ costmodel::Interval finish(const Run& run, const Disturbances& d) {
   return {mean, least + added.quantile(kLow), least + added.quantile(kHigh)};
 }
 
-double fewest_steps_between(const Run& run, const Disturbances& d) { return std::max(1.0, std::ceil((d.writing - d.copying) / run.step)); }
+double fewest_steps_between(const WholeRun& run, const Disturbances& d) {
+  return std::max(1.0, std::ceil((d.writing - d.copying) / run.step));
+}
 
-double best_steps_between(const Run& run, const Disturbances& d) {
+double best_steps_between(const WholeRun& run, const Disturbances& d) {
   // What n equal pieces are expected to take is convex in n: n exp(r writing) (exp(r (work / n + copying)) - 1), times what n is no part
   // of, and a constant. The first n behind which it rises is the best.
   const double most = std::max(1.0, std::floor(run.steps / fewest_steps_between(run, d)));

@@ -26,23 +26,23 @@ struct Disturbances {
   double waits = 1;    ///< share of failures after which one has to be
 };
 
-struct Run {
+struct WholeRun {
   Seconds step;
   double steps = 1;
   double every = 1;                                                   ///< steps between checkpoints; the last piece has what is left
   [[nodiscard]] Seconds undisturbed() const { return step * steps; }  ///< without failures and checkpoints
 };
 
-[[nodiscard]] Seconds expected_finish(const Run&, const Disturbances&);
+[[nodiscard]] Seconds expected_finish(const WholeRun&, const Disturbances&);
 /// In the time until then.
-[[nodiscard]] double expected_failures(const Run&, const Disturbances&);
+[[nodiscard]] double expected_failures(const WholeRun&, const Disturbances&);
 /// The expected finish, and the times before which 5 % and 95 % of trainings end: by inverting the distribution's Fourier transform.
-[[nodiscard]] costmodel::Interval finish(const Run&, const Disturbances&);
+[[nodiscard]] costmodel::Interval finish(const WholeRun&, const Disturbances&);
 
 /// The fewest steps between checkpoints with which one is written before the next begins.
-[[nodiscard]] double fewest_steps_between(const Run&, const Disturbances&);
-/// Steps between checkpoints with which training is expected to end first; Run::every is not looked at.
-[[nodiscard]] double best_steps_between(const Run&, const Disturbances&);
+[[nodiscard]] double fewest_steps_between(const WholeRun&, const Disturbances&);
+/// Steps between checkpoints with which training is expected to end first; WholeRun::every is not looked at.
+[[nodiscard]] double best_steps_between(const WholeRun&, const Disturbances&);
 
 /// Work between checkpoints that loses least to first order: sqrt(2 C M) (J. W. Young, "A first order approximation to the optimum
 /// checkpoint interval", Communications of the ACM 17, 1974).

@@ -81,7 +81,7 @@ Plans schedules(Predictor& p, const plan::Plan& plan) {
   const auto count = static_cast<int>(plan.micro_batch ? samples_of(p, plan) / *plan.micro_batch : 1);
   for (const auto& row : plan::schedule_table()) {
     if (row.asynchronous || !p.framework().has("schedule", row.name)) continue;
-    if (row.placement == plan::Placement::Both && !p.limits().two_copies) continue;
+    if (row.placement == plan::ChunkPlacement::Both && !p.limits().two_copies) continue;
     for (const int v : row.chunks == 0 ? chunk_counts(p, plan) : std::vector{plan.interleave}) {
       auto one = plan;
       one.schedule = std::string(row.name);

@@ -19,7 +19,7 @@ struct CheckpointSize {
 };
 
 struct Goodput {
-  Run run;
+  WholeRun run;
   Disturbances disturbances;
   Seconds finished;  ///< expected
   double failures = 0;

@@ -88,7 +88,7 @@ Seconds slowest_role(const plan::Program& program, const ProgramCosts& costs) {
 }
 
 /// What ranks may run on, each kind once.
-std::vector<RankDevice> kinds_of_devices(const Job& job, int ranks) {
+std::vector<RankDevice> kinds_of_devices(const Workload& job, int ranks) {
   std::vector<RankDevice> kinds;
   int first = 0;
   for (const auto& nodes : job.platform.nodes) {

@@ -14,7 +14,7 @@ namespace rehearsal::predict {
 
 class LoweredBounds {
  public:
-  explicit LoweredBounds(const Job& job) : job_(job) {}
+  explicit LoweredBounds(const Workload& job) : job_(job) {}
 
   /// No time is known of plans with uneven micro-batches. On several kinds of devices the quickest and the largest count, and no time is
   /// known of plans whose shares follow speed.
@@ -33,7 +33,7 @@ class LoweredBounds {
   [[nodiscard]] std::optional<Pass> lowered_pass(const plan::Plan& split, const std::vector<RankDevice>&) const;
   [[nodiscard]] Pass measured(const plan::Program&, const std::vector<RankDevice>&) const;
 
-  const Job& job_;
+  const Workload& job_;
   std::map<std::string, std::optional<Pass>> known_;  ///< by how layers are split, and threads; nothing: cannot be lowered alone
 };
 

@@ -19,7 +19,7 @@ std::int64_t round_budget(Bytes memory) {
 
 class LoweredPredictor final : public Predictor {
  public:
-  explicit LoweredPredictor(const Job& job) : job_(job) {}
+  explicit LoweredPredictor(const Workload& job) : job_(job) {}
 
   [[nodiscard]] const platforms::Platform& platform() const override { return job_.platform; }
   [[nodiscard]] const costmodel::FrameworkProfile& framework() const override { return costmodel::own_framework(); }
@@ -78,7 +78,7 @@ class LoweredPredictor final : public Predictor {
     return memory(*std::ranges::min_element(job_.platform.nodes, {}, memory));
   }
 
-  Job job_;
+  Workload job_;
   LoweredBounds bounds_{job_};
   SplitLimits limits_;
   bool known_ = false;
@@ -86,6 +86,6 @@ class LoweredPredictor final : public Predictor {
 
 }  // namespace
 
-std::unique_ptr<Predictor> lowered_predictor(const Job& job) { return std::make_unique<LoweredPredictor>(job); }
+std::unique_ptr<Predictor> lowered_predictor(const Workload& job) { return std::make_unique<LoweredPredictor>(job); }
 
 }  // namespace rehearsal::predict

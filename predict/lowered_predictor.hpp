@@ -4,6 +4,6 @@
 namespace rehearsal::predict {
 
 /// Predictions of our own execution: the Program that `run` would play is lowered and priced. What `job` refers to must outlive it.
-[[nodiscard]] std::unique_ptr<Predictor> lowered_predictor(const Job& job);
+[[nodiscard]] std::unique_ptr<Predictor> lowered_predictor(const Workload& job);
 
 }  // namespace rehearsal::predict

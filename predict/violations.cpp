@@ -68,7 +68,7 @@ void add_unusable_degrees(const PlannedModel& model, const plan::Plan& plan, std
   }
 }
 
-void add_missing_devices(const Job& job, const plan::Plan& plan, std::vector<plan::Violation>& violations) {
+void add_missing_devices(const Workload& job, const plan::Plan& plan, std::vector<plan::Violation>& violations) {
   const auto devices = platforms::device_count(job.platform);
   if (plan.ranks() <= devices) return;
   violations.push_back(
@@ -96,7 +96,7 @@ std::vector<plan::Violation> model_violations(const PlannedModel& model, const p
   return violations;
 }
 
-std::vector<plan::Violation> all_violations(const Job& job, const plan::Plan& plan) {
+std::vector<plan::Violation> all_violations(const Workload& job, const plan::Plan& plan) {
   auto violations = model_violations({job.training, job.dims, job.rules}, plan);
   add_missing_devices(job, plan, violations);
   if (!violations.empty()) return violations;
@@ -133,7 +133,7 @@ plan::Program lower_or_say_all(const std::function<plan::Program()>& lower, cons
   }
 }
 
-plan::Program lower_or_say_all(const Job& job, const plan::Plan& plan) {
+plan::Program lower_or_say_all(const Workload& job, const plan::Plan& plan) {
   return lower_or_say_all([&] { return lower_for(job, plan); }, [&] { return all_violations(job, plan); }, plan);
 }
 

@@ -22,11 +22,11 @@ struct PlannedModel {
 /// validate(), every degree that no operator can use (tried one by one, so that each is named with the node in its way), more stages than
 /// operators, and ranks that the platform does not have; where there is none of these, what lowering still refuses. Empty: it can be
 /// lowered.
-[[nodiscard]] std::vector<plan::Violation> all_violations(const Job&, const plan::Plan&);
+[[nodiscard]] std::vector<plan::Violation> all_violations(const Workload&, const plan::Plan&);
 /// "key: problem (remedy); ..."
 [[nodiscard]] std::string to_text(const std::vector<plan::Violation>&);
 /// lower_for(), refusing with all_violations() rather than with the first of them.
-[[nodiscard]] plan::Program lower_or_say_all(const Job&, const plan::Plan&);
+[[nodiscard]] plan::Program lower_or_say_all(const Workload&, const plan::Plan&);
 /// The same for any way to lower, with what finds the faults.
 [[nodiscard]] plan::Program lower_or_say_all(const std::function<plan::Program()>& lower,
                                              const std::function<std::vector<plan::Violation>()>& faults, const plan::Plan&);

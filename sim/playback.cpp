@@ -42,7 +42,7 @@ void Playback::play() {
       ensure(r.streams[s].next == r.table->streams[s].size(), "a program whose messages do not match was played");
 }
 
-const Run& Playback::head(const RankState& r, std::size_t stream) const {
+const InstructionRun& Playback::head(const RankState& r, std::size_t stream) const {
   return r.table->runs[r.table->streams[stream][r.streams[stream].next]];
 }
 
@@ -75,11 +75,11 @@ bool Playback::advance_stream(Place at) {
   return moved;
 }
 
-bool Playback::ready(const RankState& r, const Run& run) const {
+bool Playback::ready(const RankState& r, const InstructionRun& run) const {
   return std::ranges::all_of(r.table->needs(run), [&](std::uint32_t needed) { return r.ended[needed]; });
 }
 
-void Playback::begin(Place at, const Run& run) {
+void Playback::begin(Place at, const InstructionRun& run) {
   switch (state(at.rank).table->instruction(run).kind) {
     case InstructionKind::Send:
       return send(at, run);
@@ -93,7 +93,7 @@ void Playback::begin(Place at, const Run& run) {
 }
 
 // Computation runs ahead of the network's clock until something else wants to know when it ends.
-void Playback::compute(Place at, const Run& run) {
+void Playback::compute(Place at, const InstructionRun& run) {
   auto& r = state(at.rank);
   auto& stream = r.streams[at.stream];
   const double begin = std::max(stream.free, network_.now());
@@ -117,7 +117,7 @@ void Playback::compute(Place at, const Run& run) {
 }
 
 /// When what the host issues at `begin` at the earliest has run.
-double Playback::launch(Place at, const Run& run, double begin) {
+double Playback::launch(Place at, const InstructionRun& run, double begin) {
   auto& r = state(at.rank);
   auto& stream = r.streams[at.stream];
   double arrived = 0;
@@ -136,7 +136,7 @@ double Playback::launch(Place at, const Run& run, double begin) {
   return launched.end;
 }
 
-void Playback::send(Place at, const Run& run) {
+void Playback::send(Place at, const InstructionRun& run) {
   auto& r = state(at.rank);
   const auto& i = r.table->instruction(run);
   const auto& info = r.table->role->messages[static_cast<std::size_t>(i.message)];
@@ -172,7 +172,7 @@ void Playback::send_bytes(SimulatedMessages::Ends ends, const plan::MessageInfo&
     messages_.send(ends, bytes, purpose);
 }
 
-void Playback::receive(Place at, const Run& run) {
+void Playback::receive(Place at, const InstructionRun& run) {
   auto& r = state(at.rank);
   const auto& info = r.table->role->messages[static_cast<std::size_t>(r.table->instruction(run).message)];
   const Address address{plan::peer(request_.program, at.rank, info), at.rank, info.channel, r.table->slot(run).micro_batch};
@@ -205,7 +205,7 @@ void Playback::letter_arrived(const Purpose& purpose) {
   advance(from);
 }
 
-void Playback::collect_priced(Place at, const Run& run) {
+void Playback::collect_priced(Place at, const InstructionRun& run) {
   auto& r = state(at.rank);
   const auto compute_stream = static_cast<std::size_t>(plan::Stream::Compute);
   if (options_.closed_form_collectives) return compute(at, run);
@@ -232,7 +232,7 @@ void Playback::priced_ended(std::uint64_t number) {
   }
 }
 
-void Playback::collect(Place at, const Run& run) {
+void Playback::collect(Place at, const InstructionRun& run) {
   if (request_.costs.with_messages) return collect_priced(at, run);
   auto& r = state(at.rank);
   const auto& i = r.table->instruction(run);
@@ -305,7 +305,7 @@ void Playback::collective_ended(int rank) {
   advance(rank);
 }
 
-double Playback::bytes_of(const RankState& r, const Run& run) const {
+double Playback::bytes_of(const RankState& r, const InstructionRun& run) const {
   return static_cast<double>(
       plan::message_bytes(*r.table->role, r.table->instruction(run), predict::variant_in(*r.table->role, r.table->slot(run))));
 }

@@ -84,24 +84,24 @@ class Playback final : public Listener {
   [[nodiscard]] const RankState& state(int rank) const {
     return ranks_[static_cast<std::size_t>(slot_of_[static_cast<std::size_t>(rank)])];
   }
-  [[nodiscard]] const Run& head(const RankState&, std::size_t stream) const;
+  [[nodiscard]] const InstructionRun& head(const RankState&, std::size_t stream) const;
   void advance(int rank);
   bool advance_stream(Place);
-  [[nodiscard]] bool ready(const RankState&, const Run&) const;
-  void begin(Place, const Run&);
-  void compute(Place, const Run&);
-  [[nodiscard]] double launch(Place, const Run&, double begin);
+  [[nodiscard]] bool ready(const RankState&, const InstructionRun&) const;
+  void begin(Place, const InstructionRun&);
+  void compute(Place, const InstructionRun&);
+  [[nodiscard]] double launch(Place, const InstructionRun&, double begin);
   void announce_collectives(RankState&);
-  void send(Place, const Run&);
+  void send(Place, const InstructionRun&);
   void send_bytes(SimulatedMessages::Ends, const plan::MessageInfo&, double bytes, const Purpose&);
-  void receive(Place, const Run&);
-  void collect(Place, const Run&);
-  void collect_priced(Place, const Run&);
+  void receive(Place, const InstructionRun&);
+  void collect(Place, const InstructionRun&);
+  void collect_priced(Place, const InstructionRun&);
   void priced_ended(std::uint64_t number);
   void end_run(Place);
   void letter_arrived(const Purpose&);
   void collective_ended(int rank);
-  [[nodiscard]] double bytes_of(const RankState&, const Run&) const;
+  [[nodiscard]] double bytes_of(const RankState&, const InstructionRun&) const;
   [[nodiscard]] const Group& group(int rank, std::size_t axis);
   [[nodiscard]] double closed_form_seconds(const plan::CollectiveInfo&, const plan::Role&, const plan::CollectiveMember&);
 

@@ -31,7 +31,7 @@ class Index {
   std::vector<std::uint32_t> runs_;
 };
 
-void add_dependencies(const plan::Program& program, Timetable& table, Index& index, Run& run) {
+void add_dependencies(const plan::Program& program, Timetable& table, Index& index, InstructionRun& run) {
   const auto& slot = table.slot(run);
   run.first_dependency = static_cast<std::uint32_t>(table.dependencies.size());
   for (const auto& d : table.instruction(run).after) {
@@ -43,7 +43,7 @@ void add_dependencies(const plan::Program& program, Timetable& table, Index& ind
   run.dependencies = static_cast<std::uint32_t>(table.dependencies.size()) - run.first_dependency;
 }
 
-void add_run(const predict::EvaluationRequest& request, std::size_t role, Timetable& table, Index& index, Run run) {
+void add_run(const predict::EvaluationRequest& request, std::size_t role, Timetable& table, Index& index, InstructionRun run) {
   const auto& slot = table.slot(run);
   const auto& i = table.instruction(run);
   run.stream = predict::stream_on(request.model, i);
@@ -70,7 +70,7 @@ Timetable timetable_of(const predict::EvaluationRequest& request, std::size_t ro
     const auto& instructions = table.role->bodies[slot.body].instructions;
     for (std::uint32_t n = 0; n < instructions.size(); ++n) {
       if (!plan::runs(request.program, *table.role, instructions[n], slot.micro_batch, request.kind)) continue;
-      Run run;
+      InstructionRun run;
       run.slot = s;
       run.instruction = n;
       add_run(request, role_index, table, index, run);

@@ -11,7 +11,7 @@ namespace rehearsal::sim {
 inline constexpr std::size_t kStreams = static_cast<std::size_t>(plan::Stream::Count);
 
 /// One run of an instruction.
-struct Run {
+struct InstructionRun {
   std::uint32_t slot = 0, instruction = 0;
   std::uint32_t first_dependency = 0, dependencies = 0;  ///< into Timetable::dependencies
   plan::Stream stream = plan::Stream::Compute;
@@ -22,13 +22,15 @@ struct Run {
 
 struct Timetable {
   const plan::Role* role = nullptr;
-  std::vector<Run> runs;                                     ///< in order of slots
+  std::vector<InstructionRun> runs;                          ///< in order of slots
   std::vector<std::uint32_t> dependencies;                   ///< runs on other streams
   std::array<std::vector<std::uint32_t>, kStreams> streams;  ///< runs by stream, in order
 
-  [[nodiscard]] const plan::Slot& slot(const Run& r) const { return role->slots[r.slot]; }
-  [[nodiscard]] const plan::Instruction& instruction(const Run& r) const { return role->bodies[slot(r).body].instructions[r.instruction]; }
-  [[nodiscard]] std::span<const std::uint32_t> needs(const Run& r) const {
+  [[nodiscard]] const plan::Slot& slot(const InstructionRun& r) const { return role->slots[r.slot]; }
+  [[nodiscard]] const plan::Instruction& instruction(const InstructionRun& r) const {
+    return role->bodies[slot(r).body].instructions[r.instruction];
+  }
+  [[nodiscard]] std::span<const std::uint32_t> needs(const InstructionRun& r) const {
     return {dependencies.data() + r.first_dependency, r.dependencies};
   }
 };

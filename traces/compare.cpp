@@ -22,7 +22,7 @@ struct Instruction {
   std::array<bool, 2> known{};
 };
 
-using Instructions = std::map<plan::Identity, Instruction>;
+using Instructions = std::map<plan::InstructionIdentity, Instruction>;
 
 void refuse_unless_equal(const std::string& what, const std::string& predicted, const std::string& measured) {
   if (predicted == measured) return;

@@ -15,12 +15,12 @@ namespace rehearsal::traces {
 
 /// What an instruction is, apart from when it ran: stored once, referred to by events.
 struct EventKind {
-  plan::Identity identity;         ///< micro_batch 0
-  std::string name;                ///< node or tensor name
-  costmodel::KernelCase kernel;    ///< kernels and reorders: what the cost model is asked for; op "all-reduce", "send" ... otherwise
-  std::int64_t message_bytes = 0;  ///< of communication
-  int message_ranks = 0;           ///< of collectives
-  costmodel::Estimate predicted;   ///< what the cost model said (seconds 0 when nobody asked)
+  plan::InstructionIdentity identity;  ///< micro_batch 0
+  std::string name;                    ///< node or tensor name
+  costmodel::KernelCase kernel;        ///< kernels and reorders: what the cost model is asked for; op "all-reduce", "send" ... otherwise
+  std::int64_t message_bytes = 0;      ///< of communication
+  int message_ranks = 0;               ///< of collectives
+  costmodel::Estimate predicted;       ///< what the cost model said (seconds 0 when nobody asked)
   friend bool operator==(const EventKind& a, const EventKind& b) { return a.identity == b.identity && a.name == b.name; }
 };
 

@@ -62,7 +62,7 @@ void add_costs(const graph::TrainingGraph& training, Json& result) {
   for (const auto& node : g.nodes())
     if (node.phase == graph::Phase::Backward)
       for (auto t : node.inputs)
-        if (t != graph::TensorId::None && g[t].role == graph::Role::Activation && g[t].producer != graph::NodeId::None &&
+        if (t != graph::TensorId::None && g[t].role == graph::TensorRole::Activation && g[t].producer != graph::NodeId::None &&
             g[g[t].producer].phase == graph::Phase::Forward)
           kept[graph::index(t)] = true;
   for (std::size_t t = 0; t < kept.size(); ++t)

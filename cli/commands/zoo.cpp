@@ -46,7 +46,7 @@ int write(const ZooOptions& o, Terminal& terminal) {
   formats::export_onnx(graph, o.output, options);
   std::int64_t parameters = 0;
   for (const auto& t : graph.tensors())
-    if (t.role == graph::Role::Parameter) parameters += graph::element_count(t.type.shape);
+    if (t.role == graph::TensorRole::Parameter) parameters += graph::element_count(t.type.shape);
   terminal.print({{"schema", 1}, {"model", o.name}, {"written", o.output}, {"parameters", parameters}});
   return 0;
 }

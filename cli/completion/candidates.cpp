@@ -21,7 +21,7 @@
 namespace rehearsal::cli {
 namespace {
 
-using Candidates = std::vector<Candidate>;
+using Candidates = std::vector<Completion>;
 
 template <typename Rows, typename Name, typename Text>
 Candidates of_rows(const Rows& rows, Name name, Text text, const std::string& before = {}, const std::string& behind = {}) {
@@ -159,7 +159,7 @@ const CLI::Option* next_argument(const CLI::App& command, const std::vector<std:
 
 }  // namespace
 
-std::vector<Candidate> candidates(const CLI::App& root, const std::vector<std::string>& words) {
+std::vector<Completion> candidates(const CLI::App& root, const std::vector<std::string>& words) {
   const CLI::App* command = &root;
   std::size_t first = 0;
   for (; first + 1 < words.size(); ++first) {

@@ -11,14 +11,14 @@ class App;
 
 namespace rehearsal::cli {
 
-struct Candidate {
+struct Completion {
   std::string word;  ///< the whole word; one that ends in '=' or ',' goes on
   std::string text;  ///< what it is, for shells that show it
 };
 
 /// `words`: those behind `rehearse`; the last one is being typed, and may be empty. None where a file, a number or a text of the user's own
 /// is wanted.
-[[nodiscard]] std::vector<Candidate> candidates(const CLI::App& root, const std::vector<std::string>& words);
+[[nodiscard]] std::vector<Completion> candidates(const CLI::App& root, const std::vector<std::string>& words);
 
 struct ShellRow {
   std::string_view name;

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "costmodel/collective_library.hpp"
 #include "costmodel/constants.hpp"
 #include "costmodel/cost_model.hpp"
-#include "costmodel/collective_library.hpp"
 #include "exchange/quantity_text.hpp"
 #include "platforms/json.hpp"
 #include "platforms/settings.hpp"
@@ -43,7 +43,7 @@ platforms::Platform with_factors(const platforms::Platform& platform, const Link
 std::vector<double> predicted(const platforms::Platform& platform, const CollectiveLog& log, bool between) {
   std::vector<double> seconds;
   if (!log.kind) {
-    const costmodel::CollectiveLinks network(platform);
+    const costmodel::CollectiveLibrary network(platform);
     for (const auto& sample : log.samples)
       seconds.push_back(network.send(sample.size.value(), between, costmodel::published_constants().values));
     return seconds;

@@ -168,7 +168,7 @@ void Measured::run() {
   const long before = interruptions();
   const double wall = now_seconds(), cpu = thread_seconds();
   b.call();
-  Run r{thread_seconds() - cpu, now_seconds() - wall, true};
+  MeasuredRun r{thread_seconds() - cpu, now_seconds() - wall, true};
   r.quiet = interruptions() == before;
   runs_.push_back(r);
 }
@@ -209,7 +209,7 @@ double quantile(std::vector<double> values, double q) {
   return values[at];
 }
 
-costmodel::Sample sample_of(const costmodel::KernelCase& kernel, std::span<const Run> runs) {
+costmodel::Sample sample_of(const costmodel::KernelCase& kernel, std::span<const MeasuredRun> runs) {
   constexpr std::size_t kEnough = 3;
   std::vector<double> cpu, wall, quiet;
   for (const auto& r : runs) {

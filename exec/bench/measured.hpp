@@ -12,7 +12,7 @@
 namespace rehearsal::exec::bench {
 
 /// Thread CPU seconds and wall seconds of one run, and whether nobody interrupted it. On a GPU both are its own seconds.
-struct Run {
+struct MeasuredRun {
   double cpu = 0, wall = 0;
   bool quiet = true;
   double issue = 0;  ///< seconds in which the host asked a GPU for it
@@ -34,13 +34,13 @@ class Measured {
   /// The same on a GPU. `other`, memory of it that is larger than its caches, is written first: what was in the caches goes, and the GPU is
   /// busy while the host asks for the kernel, whose time then has nothing of the host's.
   void run_behind(const DeviceMemory& other);
-  [[nodiscard]] const std::vector<Run>& runs() const { return runs_; }
+  [[nodiscard]] const std::vector<MeasuredRun>& runs() const { return runs_; }
 
  private:
   struct Buffers;
   costmodel::KernelCase kernel_;
   std::unique_ptr<Buffers> buffers_;
-  std::vector<Run> runs_;
+  std::vector<MeasuredRun> runs_;
 };
 
 /// Of a product of large matrices of this type on one core, the fastest of a few.
@@ -48,7 +48,7 @@ class Measured {
 
 /// Robust statistics of runs; nothing is left out but the first (which makes machine code), and interrupted wall times where enough
 /// are not.
-[[nodiscard]] costmodel::Sample sample_of(const costmodel::KernelCase& kernel, std::span<const Run> runs);
+[[nodiscard]] costmodel::Sample sample_of(const costmodel::KernelCase& kernel, std::span<const MeasuredRun> runs);
 
 /// Value below which a share `q` of the values lies.
 [[nodiscard]] double quantile(std::vector<double> values, double q);

@@ -40,11 +40,12 @@ Json to_json(const plan::Region& region) {
 
 bool is_saved(const graph::Tensor& tensor) {
   const auto role = tensor.role;
-  return role == graph::Role::Parameter || role == graph::Role::State || (role == graph::Role::Slot && !graph::is_measured(tensor.name));
+  return role == graph::TensorRole::Parameter || role == graph::TensorRole::State ||
+         (role == graph::TensorRole::Slot && !graph::is_measured(tensor.name));
 }
 
 std::string own_name(const plan::Program& program, int rank, const graph::Tensor& tensor) {
-  if (program.plan.local_steps == 0 || tensor.role != graph::Role::Slot || !is_float(tensor.type.dtype)) return {};
+  if (program.plan.local_steps == 0 || tensor.role != graph::TensorRole::Slot || !is_float(tensor.type.dtype)) return {};
   return tensor.name + of_replica(program, rank);
 }
 
@@ -70,7 +71,7 @@ PartPlan::PartPlan(Executor& executor, const Training& training) : file_(part_na
     if (const auto own = own_name(training.program, rank, tensor); !own.empty()) add(t, 0, own, kKept);
     if (!writes(training.program, rank, executor.stored_layout(t))) continue;
     for (int age = 0; age < executor.versions(t); ++age)
-      add(t, age, aged(tensor.name, age), tensor.role == graph::Role::Slot ? kSlot : age > 0 ? kOlder : "value");
+      add(t, age, aged(tensor.name, age), tensor.role == graph::TensorRole::Slot ? kSlot : age > 0 ? kOlder : "value");
   }
   for (const auto& v : executor.kept().all()) {
     if (!v.written) continue;

@@ -20,7 +20,7 @@ struct PutQueue {
   };
   std::deque<Message> waiting;
   std::uint64_t started = 0, ended = 0;  ///< messages
-  Window::Counter parts = 0;             ///< put or taken; told to the other rank
+  RemoteMemory::Counter parts = 0;       ///< put or taken; told to the other rank
   std::int64_t places = -1;              ///< where the first place is in the receiver's memory
 
   std::uint64_t add(Message message) {
@@ -45,7 +45,7 @@ class OneSided::Impl {
  public:
   Impl(Communicator& world, std::span<const int> senders, const Places& places)
       : world_(world), places_(places), out_(ranks()), in_(ranks()), window_(world, counters() + senders.size() * area()) {
-    ensure(places.bytes % Window::kLine == 0 && places.each > 0, "places begin and end at cache lines");
+    ensure(places.bytes % RemoteMemory::kLine == 0 && places.each > 0, "places begin and end at cache lines");
     for (std::size_t n = 0; n < senders.size(); ++n)
       in_[static_cast<std::size_t>(senders[n])].places = static_cast<std::int64_t>(counters() + n * area());
     tell_places();
@@ -75,9 +75,11 @@ class OneSided::Impl {
   }
 
  private:
-  using Counter = Window::Counter;
+  using Counter = RemoteMemory::Counter;
   [[nodiscard]] std::size_t ranks() const { return static_cast<std::size_t>(world_.size()); }
-  [[nodiscard]] std::size_t counters() const { return (2 * ranks() * sizeof(Counter) + Window::kLine - 1) / Window::kLine * Window::kLine; }
+  [[nodiscard]] std::size_t counters() const {
+    return (2 * ranks() * sizeof(Counter) + RemoteMemory::kLine - 1) / RemoteMemory::kLine * RemoteMemory::kLine;
+  }
   [[nodiscard]] std::size_t area() const { return places_.bytes * places_.each; }
 
   void tell_places() {
@@ -125,7 +127,7 @@ class OneSided::Impl {
   Communicator& world_;
   Places places_;
   std::vector<PutQueue> out_, in_;  ///< by rank
-  Window window_;
+  RemoteMemory window_;
 };
 
 std::vector<int> senders_in(std::span<const plan::CollectiveStep> steps, std::span<const int> group, int me) {

@@ -27,13 +27,13 @@ void in_parts(std::int64_t count, const Call& call) {
 
 }  // namespace
 
-struct Window::Mpi {
+struct RemoteMemory::Mpi {
   MPI_Comm ranks = MPI_COMM_NULL;
   MPI_Win window = MPI_WIN_NULL;
   std::byte* memory = nullptr;
 };
 
-Window::Window(Communicator& world, std::size_t bytes)
+RemoteMemory::RemoteMemory(Communicator& world, std::size_t bytes)
     : world_(world), mpi_(std::make_unique<Mpi>()), exceptions_at_start_(std::uncaught_exceptions()) {
   constexpr const char* kWhat = "making memory that ranks share";
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &mpi_->ranks), kWhat);
@@ -61,7 +61,7 @@ Window::Window(Communicator& world, std::size_t bytes)
 }
 
 /// A rank that leaves by an exception waits for nobody; MPI ends with the process.
-Window::~Window() {
+RemoteMemory::~RemoteMemory() {
   if (std::uncaught_exceptions() > exceptions_at_start_) return;
   try {
     world_.barrier("the end of memory that ranks share");
@@ -73,15 +73,15 @@ Window::~Window() {
   MPI_Comm_free(&mpi_->ranks);
 }
 
-std::byte* Window::memory() const { return mpi_->memory; }
+std::byte* RemoteMemory::memory() const { return mpi_->memory; }
 
-void Window::put(Place place, const void* data, std::size_t bytes, std::string_view what) {
+void RemoteMemory::put(Place place, const void* data, std::size_t bytes, std::string_view what) {
   const auto count = static_cast<int>(bytes);
   check_mpi(MPI_Put(data, count, MPI_BYTE, place.rank, place.at, count, MPI_BYTE, mpi_->window), what);
   check_mpi(MPI_Win_flush(place.rank, mpi_->window), what);
 }
 
-void Window::add(Place place, const void* numbers, std::int64_t count, DType dtype, std::string_view what) {
+void RemoteMemory::add(Place place, const void* numbers, std::int64_t count, DType dtype, std::string_view what) {
   const auto type = numbers_of(dtype);
   const auto each = static_cast<std::int64_t>(size_of(dtype));
   in_parts(count, [&](std::int64_t begin, int n) {
@@ -91,7 +91,7 @@ void Window::add(Place place, const void* numbers, std::int64_t count, DType dty
   });
 }
 
-void Window::read(Place place, void* numbers, std::int64_t count, DType dtype, std::string_view what) {
+void RemoteMemory::read(Place place, void* numbers, std::int64_t count, DType dtype, std::string_view what) {
   const auto type = numbers_of(dtype);
   const auto each = static_cast<std::int64_t>(size_of(dtype));
   in_parts(count, [&](std::int64_t begin, int n) {
@@ -101,20 +101,20 @@ void Window::read(Place place, void* numbers, std::int64_t count, DType dtype, s
   });
 }
 
-void Window::complete(std::string_view what) { check_mpi(MPI_Win_flush_all(mpi_->window), what); }
+void RemoteMemory::complete(std::string_view what) { check_mpi(MPI_Win_flush_all(mpi_->window), what); }
 
-Window::Counter Window::counter(std::int64_t at) const {
+RemoteMemory::Counter RemoteMemory::counter(std::int64_t at) const {
   return std::atomic_ref(*reinterpret_cast<Counter*>(mpi_->memory + at)).load(std::memory_order_acquire);
 }
 
-void Window::set_counter(Place place, Counter value, std::string_view what) {
+void RemoteMemory::set_counter(Place place, Counter value, std::string_view what) {
   check_mpi(MPI_Accumulate(&value, 1, MPI_UINT64_T, place.rank, place.at, 1, MPI_UINT64_T, MPI_REPLACE, mpi_->window), what);
   check_mpi(MPI_Win_flush_local(place.rank, mpi_->window), what);  // it will come, and nobody here waits for that
 }
 
-void Window::see() { check_mpi(MPI_Win_sync(mpi_->window), "reading what was put"); }
+void RemoteMemory::see() { check_mpi(MPI_Win_sync(mpi_->window), "reading what was put"); }
 
-void Window::look() {
+void RemoteMemory::look() {
   int found = 0;
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, mpi_->ranks, &found, MPI_STATUS_IGNORE);
 }

@@ -13,7 +13,7 @@ namespace rehearsal::exec {
 
 /// A put ends when what it did can be seen by the other rank; counters come soon, additions and readings with complete(). Throws
 /// EnvironmentFailure when MPI fails; `what` was being done.
-class Window {
+class RemoteMemory {
  public:
   using Counter = std::uint64_t;
   static constexpr std::size_t kLine = 64;  ///< of the cache: what different ranks write begins at one
@@ -24,10 +24,10 @@ class Window {
   };
   /// All ranks together, as is the end; each has so many bytes, all zero once every rank has left the constructor and met the others.
   /// Throws EnvironmentFailure where MPI does not show a rank what others put.
-  Window(Communicator&, std::size_t bytes);
-  ~Window();
-  Window(const Window&) = delete;
-  Window& operator=(const Window&) = delete;
+  RemoteMemory(Communicator&, std::size_t bytes);
+  ~RemoteMemory();
+  RemoteMemory(const RemoteMemory&) = delete;
+  RemoteMemory& operator=(const RemoteMemory&) = delete;
 
   [[nodiscard]] std::byte* memory() const;
   void put(Place, const void* data, std::size_t bytes, std::string_view what);

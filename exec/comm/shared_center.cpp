@@ -13,7 +13,7 @@ namespace rehearsal::exec {
 namespace {
 
 std::int64_t whole_lines(std::int64_t bytes) {
-  constexpr auto kBytes = static_cast<std::int64_t>(Window::kLine);
+  constexpr auto kBytes = static_cast<std::int64_t>(RemoteMemory::kLine);
   return (bytes + kBytes - 1) / kBytes * kBytes;
 }
 
@@ -56,7 +56,7 @@ class SharedCenter::Impl {
   }
 
  private:
-  using Counter = Window::Counter;
+  using Counter = RemoteMemory::Counter;
   static constexpr std::array<Act, 3> kCounted{Act::Begin, Act::Add, Act::Read};
   struct Started {
     Call call;
@@ -143,7 +143,7 @@ class SharedCenter::Impl {
 
   void issue(const Call& call, int server, plan::Range block) {
     const auto& vector = layout_.vectors[static_cast<std::size_t>(call.vector)];
-    const Window::Place place{rank_of_server(server), begins_[static_cast<std::size_t>(call.vector)]};
+    const RemoteMemory::Place place{rank_of_server(server), begins_[static_cast<std::size_t>(call.vector)]};
     const auto each = static_cast<std::int64_t>(size_of(vector.dtype));
     auto* own = static_cast<std::byte*>(call.data) + block.begin * each;
     const std::string what = "meeting at rank " + std::to_string(place.rank);
@@ -164,7 +164,7 @@ class SharedCenter::Impl {
   CenterLayout layout_;
   int me_;
   std::vector<std::int64_t> begins_;  ///< of the blocks of every vector, in the memory of a server
-  Window window_;
+  RemoteMemory window_;
   std::vector<Started> calls_;
   std::size_t ended_ = 0;
   std::int64_t staleness_ = 0;

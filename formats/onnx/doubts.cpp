@@ -59,7 +59,7 @@ std::vector<std::string> possible_buffers(const graph::Graph& graph) {
                                         "scale",  "proj", "original", "table", "onnx::"};
   std::vector<std::string> names;
   for (const graph::Tensor& tensor : graph.tensors()) {
-    if (tensor.role != graph::Role::Parameter) continue;
+    if (tensor.role != graph::TensorRole::Parameter) continue;
     const bool usual =
         std::any_of(kUsual.begin(), kUsual.end(), [&](const char* part) { return tensor.name.find(part) != std::string::npos; });
     if (!usual) names.push_back(tensor.name);
@@ -71,7 +71,7 @@ std::vector<std::string> possible_buffers(const graph::Graph& graph) {
 std::vector<std::string> sinusoidal_parameters(const graph::Graph& graph) {
   std::vector<std::string> names;
   for (const graph::Tensor& tensor : graph.tensors())
-    if (tensor.role == graph::Role::Parameter && tensor.name.find("pos") != std::string::npos &&
+    if (tensor.role == graph::TensorRole::Parameter && tensor.name.find("pos") != std::string::npos &&
         is_sinusoidal_table(tensor.type, tensor.contents))
       names.push_back(tensor.name);
   return names;
@@ -86,7 +86,7 @@ std::vector<std::string> computed_weights(const onnx::GraphProto& file, const gr
     if (has_made_up_weights(node)) known.insert(node.input().begin(), node.input().end());
   std::vector<std::string> names;
   for (const graph::Tensor& tensor : graph.tensors()) {
-    if (tensor.role != graph::Role::Parameter || !tensor.name.starts_with("onnx::") || known.contains(tensor.name)) continue;
+    if (tensor.role != graph::TensorRole::Parameter || !tensor.name.starts_with("onnx::") || known.contains(tensor.name)) continue;
     const bool reordered =
         std::any_of(kReordered.begin(), kReordered.end(), [&](const char* prefix) { return tensor.name.starts_with(prefix); });
     if (!reordered) names.push_back(tensor.name);
@@ -101,7 +101,7 @@ std::vector<std::string> padded_tables(const graph::Graph& graph) {
   for (const graph::Node& node : graph.nodes()) {
     if (graph::schema(node.op).name != "Gather" || node.attributes.has("padding") || node.attributes.integer("axis", 0) != 0) continue;
     const graph::Tensor& table = graph[node.inputs[0]];
-    if (table.role != graph::Role::Parameter || std::find(names.begin(), names.end(), table.name) != names.end()) continue;
+    if (table.role != graph::TensorRole::Parameter || std::find(names.begin(), names.end(), table.name) != names.end()) continue;
     if (has_padding_row(table.type, table.contents)) names.push_back(table.name);
   }
   return names;
@@ -112,7 +112,7 @@ std::vector<std::string> reached_by_weights(const onnx::GraphProto& file, const 
                                             bool (*is_meant)(const onnx::NodeProto&)) {
   std::set<std::string, std::less<>> reached;
   for (const graph::Tensor& tensor : graph.tensors())
-    if (tensor.role == graph::Role::Parameter) reached.insert(tensor.name);
+    if (tensor.role == graph::TensorRole::Parameter) reached.insert(tensor.name);
   std::vector<std::string> names;
   for (const auto& node : file.node()) {
     if (std::none_of(node.input().begin(), node.input().end(), [&](const std::string& name) { return reached.contains(name); })) continue;

@@ -10,8 +10,8 @@
 namespace rehearsal::formats {
 namespace {
 
-using graph::Role;
 using graph::TensorId;
+using graph::TensorRole;
 
 constexpr int kDeepestScope = 32;
 constexpr std::size_t kLongestExpansion = 8;    ///< nodes that are listed by name
@@ -143,7 +143,7 @@ void Importer::add_given(const std::string& name, const GivenInput& given) {
 TensorId Importer::output_tensor(TensorId t, const std::string& name) {
   // An alias (Identity of an input, a folded constant) becomes a node, so that the output can be found by its name.
   if (builder_[t].name == name && builder_[t].producer != graph::NodeId::None) return t;
-  if (builder_.find(name) != TensorId::None && builder_[t].role == Role::Constant) builder_.rename(t, name + "/constant");
+  if (builder_.find(name) != TensorId::None && builder_[t].role == TensorRole::Constant) builder_.rename(t, name + "/constant");
   const TensorId other = builder_.find(name);  // a part of the node that makes the output
   if (other != TensorId::None && other != t && builder_[other].producer != graph::NodeId::None) builder_.rename(other, name + "/part");
   graph::GraphBuilder::NodeOptions options;
@@ -283,7 +283,7 @@ void Importer::skip(const onnx::NodeProto& node, Scope& scope, const std::string
     if (!info || !info->type().tensor_type().has_shape() || watcher_) continue;  // declared with the batch of the file
     try {
       const graph::TensorType type = bound_type(*info);
-      scope.meanings[name] = builder_.add_stored(builder_.fresh_name(name), type, Role::Constant, {type.dtype, {}});
+      scope.meanings[name] = builder_.add_stored(builder_.fresh_name(name), type, TensorRole::Constant, {type.dtype, {}});
     } catch (const BadInput&) {
       continue;  // a declaration in symbols that are not bound says nothing
     }
@@ -371,7 +371,7 @@ std::int64_t Importer::version_of(const std::string& domain, const Scope& scope)
   return found == scope.opsets->end() ? 1 : found->second;
 }
 
-Candidate Importer::candidate(const std::string& name, const graph::TensorType& type, const Scope& scope) const {
+FileTensor Importer::candidate(const std::string& name, const graph::TensorType& type, const Scope& scope) const {
   const auto usage = scope.usage.find(name);
   const DeclaredKind declared = &scope == &main_ ? declarations_.kind(name) : DeclaredKind::Unknown;
   return {.name = name,
@@ -404,7 +404,7 @@ Meaning Importer::dangling(const std::string& name, Scope& scope) {
   const graph::TensorType type = bound_type(*info);
   if (!is_float(type.dtype)) {
     warn("tensor '" + name + "' is declared, but its values are missing: export with optimize=False when exporting without parameters");
-    return builder_.add_stored(name, type, Role::Constant, {type.dtype, {}});
+    return builder_.add_stored(name, type, TensorRole::Constant, {type.dtype, {}});
   }
   return builder_.add_stored(name, type, role_of_stored(candidate(name, type, scope), {}), {type.dtype, {}});
 }
@@ -419,15 +419,15 @@ TensorId Importer::add_initializer(const std::string& name, const onnx::TensorPr
   return add_stored(scope.prefix + name, stored, role_of_stored(candidate(name, stored.type, scope), stored.contents));
 }
 
-TensorId Importer::add_stored(const std::string& name, const StoredTensor& stored, Role role) {
+TensorId Importer::add_stored(const std::string& name, const StoredTensor& stored, TensorRole role) {
   const std::string fresh = builder_.fresh_name(name);
   const bool readable =
-      role == Role::Constant && stored.contents.known() && graph::element_count(stored.type.shape) <= graph::kLargestFolded;
+      role == TensorRole::Constant && stored.contents.known() && graph::element_count(stored.type.shape) <= graph::kLargestFolded;
   if (readable && stored.type.dtype != DType::String) return builder_.add_constant(fresh, value_of(stored));
   return builder_.add_stored(fresh, stored.type, role, stored.contents);
 }
 
-TensorId Importer::copy_of_stored(TensorId t, const std::string& name, const Candidate& candidate) {
+TensorId Importer::copy_of_stored(TensorId t, const std::string& name, const FileTensor& candidate) {
   const graph::Tensor original = builder_[t];
   const StoredTensor stored{original.type, original.contents, {}};
   return add_stored(name, stored, role_of_stored(candidate, original.contents));

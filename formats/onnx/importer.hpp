@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "formats/onnx/model_import.hpp"
 #include "formats/onnx/import_watcher.hpp"
 #include "formats/onnx/model_file.hpp"
+#include "formats/onnx/model_import.hpp"
 #include "formats/onnx/node_import.hpp"
 #include "formats/onnx/stored.hpp"
 #include "formats/onnx/symbols.hpp"
@@ -84,12 +84,12 @@ class Importer {
   [[nodiscard]] Meaning look_up(const std::string& name, Scope& scope);
   [[nodiscard]] Meaning dangling(const std::string& name, Scope& scope);
   graph::TensorId add_initializer(const std::string& name, const onnx::TensorProto& tensor, const Scope& scope);
-  graph::TensorId add_stored(const std::string& name, const StoredTensor& stored, graph::Role role);
-  [[nodiscard]] Candidate candidate(const std::string& name, const graph::TensorType& type, const Scope& scope) const;
+  graph::TensorId add_stored(const std::string& name, const StoredTensor& stored, graph::TensorRole role);
+  [[nodiscard]] FileTensor candidate(const std::string& name, const graph::TensorType& type, const Scope& scope) const;
   [[nodiscard]] std::int64_t version_of(const std::string& domain, const Scope& scope) const;
 
   [[nodiscard]] bool is_output(const std::string& name) const;
-  graph::TensorId copy_of_stored(graph::TensorId t, const std::string& name, const Candidate& candidate);
+  graph::TensorId copy_of_stored(graph::TensorId t, const std::string& name, const FileTensor& candidate);
   void warn(const std::string& sentence);
   void note(std::string_view what, std::string name, std::string detail = {});
   void note_node(const onnx::NodeProto& node, const Scope& scope, std::size_t first_node, std::size_t first_tensor);

@@ -11,14 +11,14 @@
 namespace rehearsal::formats {
 namespace {
 
-using graph::Role;
 using graph::TensorId;
+using graph::TensorRole;
 
 constexpr const char* kExportKindKey = "pkg.torch.export.graph_signature.InputSpec.kind";
 
 bool is_stored(const graph::Tensor& tensor) {
   return tensor.producer == graph::NodeId::None &&
-         (graph::is_weight(tensor.role) || tensor.role == Role::State || tensor.role == Role::Constant);
+         (graph::is_weight(tensor.role) || tensor.role == TensorRole::State || tensor.role == TensorRole::Constant);
 }
 
 void fill_value_info(onnx::ValueInfoProto& info, const graph::Tensor& tensor, const graph::Graph* other_batch) {
@@ -41,7 +41,7 @@ void set_entry(onnx::StringStringEntryProto& entry, const std::string& key, cons
   entry.set_value(value);
 }
 
-void declare_kind(onnx::ValueInfoProto& info, Role role) {
+void declare_kind(onnx::ValueInfoProto& info, TensorRole role) {
   set_entry(*info.add_metadata_props(), kExportKindKey, graph::is_weight(role) ? "PARAMETER" : "BUFFER");
 }
 
@@ -95,7 +95,7 @@ class Exporter {
   /// Small constants always have their values: shapes, masks and scales make the graph what it is.
   bool keeps_values(const graph::Tensor& tensor) const {
     return tensor.contents.known() && (options_.weights || std::holds_alternative<graph::InlineBytes>(tensor.contents.source)) &&
-           (options_.weights || tensor.role == Role::Constant);
+           (options_.weights || tensor.role == TensorRole::Constant);
   }
 
   void add_stored(TensorId t) {
@@ -111,7 +111,7 @@ class Exporter {
     auto& info = *file_.model.mutable_graph()->add_input();
     fill_value_info(info, tensor, nullptr);
     declare_kind(info, tensor.role);
-    if (tensor.role != Role::Constant) weights_ += (weights_.empty() ? "" : "\n") + tensor.name;
+    if (tensor.role != TensorRole::Constant) weights_ += (weights_.empty() ? "" : "\n") + tensor.name;
   }
 
   onnx::TensorProto& named_initializer(const std::string& name, const graph::TensorType& type) {
@@ -133,7 +133,7 @@ class Exporter {
       graph::read_into(tensor.contents, tensor.type.shape, tensor.type.dtype, {options_.seed, graph::initial_stream(tensor.name)},
                        bytes.data());
     // a float constant would be taken for a parameter otherwise
-    if (tensor.role == Role::Constant && is_float(tensor.type.dtype) && !tensor.type.shape.empty()) {
+    if (tensor.role == TensorRole::Constant && is_float(tensor.type.dtype) && !tensor.type.shape.empty()) {
       auto& info = *file_.model.mutable_graph()->add_value_info();
       fill_value_info(info, tensor, nullptr);
       declare_kind(info, tensor.role);

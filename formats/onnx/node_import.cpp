@@ -203,12 +203,12 @@ TensorId NodeImport::state(std::size_t i, std::string_view suffix) {
   TensorId t = input(i);
   const graph::Tensor tensor = builder()[t];
   if (tensor.producer != graph::NodeId::None) return TensorId::None;
-  if (tensor.role != graph::Role::State || importer_.running_.contains(t)) {
+  if (tensor.role != graph::TensorRole::State || importer_.running_.contains(t)) {
     const std::string name = builder().fresh_name(importer_.scope_->prefix + name_ + std::string(suffix));
-    if (tensor.role == graph::Role::Parameter || tensor.role == graph::Role::State) {
+    if (tensor.role == graph::TensorRole::Parameter || tensor.role == graph::TensorRole::State) {
       warn("'" + tensor.name + "' serves as running statistics and elsewhere: the statistics get a copy of their own, '" + name + "'");
     }
-    t = builder().add_stored(name, tensor.type, graph::Role::State, tensor.contents);
+    t = builder().add_stored(name, tensor.type, graph::TensorRole::State, tensor.contents);
   }
   importer_.running_.insert(t);
   return t;
@@ -225,7 +225,7 @@ void NodeImport::set_stored(std::size_t i, std::string_view key) {
   if (!stored.missing.empty()) fail("the file " + stored.missing + " with its values does not exist");
   const auto facts = importer_.candidate(output_name(i), stored.type, *importer_.scope_);
   const bool weight = stands_for_weight(stored.type) && !facts.traced;
-  const auto role = weight ? role_of_stored(facts, stored.contents) : graph::Role::Constant;
+  const auto role = weight ? role_of_stored(facts, stored.contents) : graph::TensorRole::Constant;
   set(i, importer_.add_stored(importer_.scope_->prefix + output_name(i), stored, role));
 }
 

@@ -25,7 +25,7 @@ bool is_made_up(const std::string& name) {
 bool is_constant_node(const std::string& name) { return name.find("Constant") != std::string::npos && name.ends_with("_output_0"); }
 
 /// The ones and zeros of a normalization without weights.
-bool is_left_out_norm(const Candidate& candidate) {
+bool is_left_out_norm(const FileTensor& candidate) {
   constexpr unsigned kNorm = kWeightUse | kNormUse;
   const bool only_norm = (candidate.usage & kNormUse) != 0 && (candidate.usage & ~kNorm) == 0;
   return only_norm && (is_constant_node(candidate.name) || (candidate.declared == DeclaredKind::Unlisted && candidate.all_listed));
@@ -71,29 +71,30 @@ bool is_member_name(const std::string& name) {
 
 }  // namespace
 
-graph::Role role_of_stored(const Candidate& candidate, const graph::Contents& contents) {
-  using graph::Role;
-  if (!is_float(candidate.type.dtype)) return Role::Constant;
+graph::TensorRole role_of_stored(const FileTensor& candidate, const graph::Contents& contents) {
+  using graph::TensorRole;
+  if (!is_float(candidate.type.dtype)) return TensorRole::Constant;
   const unsigned usage = candidate.usage;
   const bool state = (usage & kStateUse) != 0 && (usage & kWeightUse) == 0;
-  if (state) return Role::State;
-  if (candidate.declared == DeclaredKind::Parameter) return Role::Parameter;
-  if (candidate.declared == DeclaredKind::Buffer) return Role::Constant;
+  if (state) return TensorRole::State;
+  if (candidate.declared == DeclaredKind::Parameter) return TensorRole::Parameter;
+  if (candidate.declared == DeclaredKind::Buffer) return TensorRole::Constant;
   const bool holds_weights = (usage & (kWeightUse | kMatrixUse)) != 0;
-  if (candidate.declared == DeclaredKind::Unlisted && !holds_weights) return Role::Constant;  // a folded mask or position, no folded weight
+  if (candidate.declared == DeclaredKind::Unlisted && !holds_weights)
+    return TensorRole::Constant;  // a folded mask or position, no folded weight
   const bool left_out = is_left_out_norm(candidate) || (usage == kInstanceUse && is_made_up(candidate.name));
-  if (left_out && is_uniform(contents, candidate.type)) return Role::Constant;
+  if (left_out && is_uniform(contents, candidate.type)) return TensorRole::Constant;
   const bool named_scalar = candidate.traced && !is_made_up(candidate.name) && !hides(contents, candidate.type);
   if ((candidate.type.shape.empty() && !named_scalar) || (usage != 0 && (usage & ~static_cast<unsigned>(kUntrainedUse)) == 0))
-    return Role::Constant;
-  if (graph::element_count(candidate.type.shape) == 1 && !holds_weights && is_made_up(candidate.name)) return Role::Constant;
-  if ((usage & kWeightUse) != 0) return Role::Parameter;  // values are looked at only where they can decide
+    return TensorRole::Constant;
+  if (graph::element_count(candidate.type.shape) == 1 && !holds_weights && is_made_up(candidate.name)) return TensorRole::Constant;
+  if ((usage & kWeightUse) != 0) return TensorRole::Parameter;  // values are looked at only where they can decide
   const bool untrained = is_additive_mask(candidate.type, contents) || is_rotary_frequencies(candidate.type, contents) ||
                          is_sinusoidal_table(candidate.type, contents);
-  return untrained ? Role::Constant : Role::Parameter;
+  return untrained ? TensorRole::Constant : TensorRole::Parameter;
 }
 
-bool is_weight_input(const Candidate& candidate, bool fixed) {
+bool is_weight_input(const FileTensor& candidate, bool fixed) {
   if (candidate.left_out) return true;
   if (candidate.declared == DeclaredKind::UserInput) return false;
   if (candidate.declared == DeclaredKind::Parameter || candidate.declared == DeclaredKind::Buffer) return true;
@@ -102,7 +103,7 @@ bool is_weight_input(const Candidate& candidate, bool fixed) {
   return (usage & (kWeightUse | kStateUse | kInstanceUse)) != 0 || is_member_name(candidate.name);
 }
 
-bool is_generated_weight(const Candidate& candidate, const std::string& shape_name) {
+bool is_generated_weight(const FileTensor& candidate, const std::string& shape_name) {
   if (!is_float(candidate.type.dtype) || candidate.type.shape.empty()) return false;
   if (candidate.traced || candidate.declared == DeclaredKind::Unlisted) return false;  // PyTorch's exporters store what is a weight
   // the convention of ONNX's weightless test models: the shape is an initializer named after the tensor

@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "formats/onnx/model_import.hpp"
 #include "formats/onnx/model_file.hpp"
+#include "formats/onnx/model_import.hpp"
 #include "formats/onnx/usage.hpp"
 
 namespace rehearsal::formats {
@@ -18,7 +18,7 @@ namespace rehearsal::formats {
 enum class DeclaredKind : std::uint8_t { Unknown, Parameter, Buffer, UserInput, Unlisted };
 
 /// A tensor of the file with the facts that decide its role.
-struct Candidate {
+struct FileTensor {
   std::string name;
   graph::TensorType type;
   unsigned usage = 0;
@@ -29,12 +29,12 @@ struct Candidate {
 };
 
 /// Whether a float tensor that is stored anyway holds weights.
-[[nodiscard]] graph::Role role_of_stored(const Candidate& candidate, const graph::Contents& contents);
+[[nodiscard]] graph::TensorRole role_of_stored(const FileTensor& candidate, const graph::Contents& contents);
 /// Whether an input without a value is a weight rather than data. `fixed`: its shape has no symbol.
-[[nodiscard]] bool is_weight_input(const Candidate& candidate, bool fixed);
+[[nodiscard]] bool is_weight_input(const FileTensor& candidate, bool fixed);
 /// Whether a node without operands (ConstantOfShape, RandomNormal) stands for a weight. `shape_name`: where its shape comes from, may be
 /// empty.
-[[nodiscard]] bool is_generated_weight(const Candidate& candidate, const std::string& shape_name);
+[[nodiscard]] bool is_generated_weight(const FileTensor& candidate, const std::string& shape_name);
 
 /// Declarations of a graph by tensor name.
 class Declarations {

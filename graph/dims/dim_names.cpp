@@ -150,7 +150,7 @@ std::vector<bool> free_nodes(const Graph& graph) {
   std::vector<bool> is_free(graph.nodes().size(), false);
   for (std::size_t n = 0; n < is_free.size(); ++n)
     is_free[n] = std::ranges::all_of(graph.nodes()[n].inputs, [&](TensorId t) {
-      if (t == TensorId::None || graph[t].role == Role::Constant) return true;
+      if (t == TensorId::None || graph[t].role == TensorRole::Constant) return true;
       return graph[t].producer != NodeId::None && is_free[index(graph[t].producer)];
     });
   return is_free;

@@ -10,7 +10,7 @@ LogicalDims::LogicalDims(const Graph& graph) : graph_(graph) { DimsInference(gra
 const TensorDims& LogicalDims::of_operand(NodeId node, std::size_t operand) const {
   const std::vector<TensorDims>& own = constants_[index(node)];
   const TensorId t = graph_[node].inputs[operand];
-  return !own.empty() && graph_[t].role == Role::Constant ? own[operand] : of(t);
+  return !own.empty() && graph_[t].role == TensorRole::Constant ? own[operand] : of(t);
 }
 
 LogicalDims LogicalDims::of_tensors(const std::vector<bool>& keep) const {
@@ -86,7 +86,7 @@ void DimsInference::find_operands(NodeId id) {
   std::vector<TensorDims>& own = dims_.constants_[index(id)];
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const TensorId t = node.inputs[i];
-    if (t == TensorId::None || graph_[t].role != Role::Constant) continue;
+    if (t == TensorId::None || graph_[t].role != TensorRole::Constant) continue;
     if (own.empty()) own.resize(node.inputs.size());
     own[i] = TensorDims();
     if (node.forward != NodeId::None) {

@@ -99,7 +99,7 @@ class RoleFinder {
     const Node& node = graph_[id];
     const Tensor& table = graph_[node.inputs[0]];
     const Tensor& indices = graph_[node.inputs[1]];
-    if (!is_weight(table.role) || table.type.shape.size() != 2 || indices.role == Role::Constant) return;
+    if (!is_weight(table.role) || table.type.shape.size() != 2 || indices.role == TensorRole::Constant) return;
     const TensorDims& rows = dims_.of_operand(id, 0);
     give(rows[0], Use::Vocabulary);
     give(rows[1], Use::Hidden);

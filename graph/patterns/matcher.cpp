@@ -22,7 +22,7 @@ const Node* PatternMatcher::made_by(TensorId t, std::string_view op) const {
 std::optional<double> PatternMatcher::number(TensorId t) const {
   if (t == TensorId::None) return std::nullopt;
   const Tensor& tensor = graph_[t];
-  if (tensor.role != Role::Constant || !tensor.contents.known() || element_count(tensor.type.shape) != 1) return std::nullopt;
+  if (tensor.role != TensorRole::Constant || !tensor.contents.known() || element_count(tensor.type.shape) != 1) return std::nullopt;
   return read_reals(tensor.contents, tensor.type.shape, 0, 0).at(0);
 }
 

@@ -18,7 +18,7 @@ class Rewriting {
   Graph build() && {
     for (std::size_t i = 0; i < graph_.tensors().size(); ++i) {
       const Tensor& tensor = graph_.tensors()[i];
-      if (tensor.producer == NodeId::None && tensor.role != Role::Input)
+      if (tensor.producer == NodeId::None && tensor.role != TensorRole::Input)
         copy_[i] = builder_.add_stored(tensor.name, tensor.type, tensor.role, tensor.contents);
     }
     for (const TensorId t : graph_.inputs()) copy_[index(t)] = builder_.add_input(graph_[t].name, graph_[t].type);

@@ -50,7 +50,7 @@ class AmoebaNet {
 
   Graph build() && {
     const TensorId image = net_.layers().image(values_.at("batch"), 3, values_.at("image"));
-    TensorId x = net_.unit("stem", image, channels_, Kernel::of({3, 2, 1}));
+    TensorId x = net_.unit("stem", image, channels_, FilterWindow::of({3, 2, 1}));
     before_ = x;
     x = cell("stem2", cell("stem1", x, true), true);
     const std::int64_t each = values_.at("layers") / 3;
@@ -74,7 +74,7 @@ class AmoebaNet {
       case Operation::Conv1:
         return net_.pointwise(name, x, channels_, stride);
       case Operation::Conv3:
-        x = net_.unit(name + ".2", net_.pointwise(name + ".1", x, quarter), quarter, Kernel::of({3, stride, 1}));
+        x = net_.unit(name + ".2", net_.pointwise(name + ".1", x, quarter), quarter, FilterWindow::of({3, stride, 1}));
         return net_.pointwise(name + ".3", x, channels_);
       case Operation::Conv7:
         x = net_.unit(name + ".2", net_.pointwise(name + ".1", x, quarter), quarter, {{1, 7}, {1, stride}, {0, 3}});

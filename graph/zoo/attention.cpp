@@ -117,7 +117,7 @@ TensorId window_mask(Layers& layers, TensorId causal, std::int64_t window, std::
   return layers.node("window.causal", "And", {causal, near});
 }
 
-Rotary make_rotary(Layers& layers, const std::string& name, std::int64_t length, std::int64_t width, double base) {
+RotaryTables make_rotary(Layers& layers, const std::string& name, std::int64_t length, std::int64_t width, double base) {
   ensure(width >= 2 && width % 2 == 0, "rotary positions turn pairs of features");
   std::vector<double> frequencies(static_cast<std::size_t>(width / 2));
   for (std::size_t i = 0; i < frequencies.size(); ++i)
@@ -127,7 +127,7 @@ Rotary make_rotary(Layers& layers, const std::string& name, std::int64_t length,
   return {layers.node(name + ".cosine", "Cos", {angle}), layers.node(name + ".sine", "Sin", {angle}), width};
 }
 
-TensorId rotated(Layers& layers, const std::string& name, TensorId x, const Rotary& rotary) {
+TensorId rotated(Layers& layers, const std::string& name, TensorId x, const RotaryTables& rotary) {
   const std::int64_t width = layers.shape(x).back(), half = rotary.width / 2;
   Shape sizes = {half, half};
   if (rotary.width < width) sizes.push_back(width - rotary.width);

@@ -8,15 +8,15 @@
 namespace rehearsal::graph::zoo {
 
 /// Rotary position embedding (Su et al., "RoFormer", 2021): tables [positions, width / 2]; the first `width` features of a head turn.
-struct Rotary {
+struct RotaryTables {
   TensorId cosine = TensorId::None, sine = TensorId::None;
   std::int64_t width = 0;
 };
 /// Positions 0, 1, … of frequencies base^(-2i/width); `width` must be even. Nodes are named after `name`.
-[[nodiscard]] Rotary make_rotary(Layers&, const std::string& name, std::int64_t length, std::int64_t width, double base = 10'000);
+[[nodiscard]] RotaryTables make_rotary(Layers&, const std::string& name, std::int64_t length, std::int64_t width, double base = 10'000);
 /// x [..., positions, features]: its first rotary.width features turned by the angle of their position, halves being pairs (as in GPT-NeoX
 /// and Llama).
-[[nodiscard]] TensorId rotated(Layers&, const std::string& name, TensorId x, const Rotary&);
+[[nodiscard]] TensorId rotated(Layers&, const std::string& name, TensorId x, const RotaryTables&);
 
 /// An RMS norm of queries and keys (Henry et al. 2020).
 enum class HeadNorm : std::uint8_t {
@@ -34,7 +34,7 @@ struct Attention {
   TensorId bias = TensorId::None;    ///< added to the scores [heads, queries, keys]; only with kv_heads = heads
   TensorId scale = TensorId::None;   ///< of the scores; None: not scaled
   double cap = 0;                    ///< scores are bent by cap · tanh(score / cap) (Gemma 2, 2024); 0: they are not
-  Rotary rotary;
+  RotaryTables rotary;
   TensorId sinks = TensorId::None;  ///< [heads], a score of each head that takes part in the softmax and has no value (gpt-oss, 2025)
   HeadNorm norm = HeadNorm::None;   ///< of queries and keys, before they turn
   bool norm_values = false;         ///< values have an RMS norm over a head's features, without weights (Gemma 4, 2026)

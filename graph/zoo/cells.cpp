@@ -2,7 +2,7 @@
 
 namespace rehearsal::graph::zoo {
 
-TensorId CellNetwork::unit(const std::string& name, TensorId x, std::int64_t channels, const Kernel& kernel) {
+TensorId CellNetwork::unit(const std::string& name, TensorId x, std::int64_t channels, const FilterWindow& kernel) {
   return net_.unit(name, layers().relu(name + ".relu", x), channels, kernel, Activation::None);
 }
 

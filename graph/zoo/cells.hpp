@@ -16,9 +16,9 @@ class CellNetwork {
   [[nodiscard]] std::int64_t channels(TensorId x) const { return net_.shape(x)[1]; }
 
   /// Relu, convolution, batch normalization.
-  TensorId unit(const std::string& name, TensorId x, std::int64_t channels, const Kernel& kernel);
+  TensorId unit(const std::string& name, TensorId x, std::int64_t channels, const FilterWindow& kernel);
   TensorId pointwise(const std::string& name, TensorId x, std::int64_t channels, std::int64_t stride = 1) {
-    return unit(name, x, channels, Kernel::of({1, stride, 0}));
+    return unit(name, x, channels, FilterWindow::of({1, stride, 0}));
   }
   /// Half of the channels from the even places, half from the odd ones (Zoph et al. 2018, appendix A.4).
   TensorId factorized_reduction(const std::string& name, TensorId x, std::int64_t channels);

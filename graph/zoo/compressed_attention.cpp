@@ -21,7 +21,7 @@ class Compressor {
   Compressor(Layers& layers, std::string name, const Group& group) : layers_(layers), name_(std::move(name)), g_(group) {}
 
   /// x [batch, seq, hidden] to [batch, 1, groups, width], turned by the angle of their first token.
-  TensorId build(TensorId x, const Rotary& rotary) {
+  TensorId build(TensorId x, const RotaryTables& rotary) {
     const Shape s = layers_.shape(x);
     batch_ = s[0];
     groups_ = s[1] / g_.size;
@@ -37,7 +37,7 @@ class Compressor {
                                       {{"axes", Shape{2}}, {"keepdims", std::int64_t{0}}});
     const TensorId normed = layers_.node(name_ + ".kv_norm", "RMSNormalization", {sum, weight(".kv_norm.weight", {g_.width})},
                                          {{"axis", std::int64_t{-1}}, {"epsilon", 1e-6}});
-    const Rotary first{first_of_group(".cosine", rotary.cosine), first_of_group(".sine", rotary.sine), rotary.width};
+    const RotaryTables first{first_of_group(".cosine", rotary.cosine), first_of_group(".sine", rotary.sine), rotary.width};
     return rotated(layers_, name_ + ".rotary", layers_.reshape(name_ + ".head", normed, {batch_, 1, groups_, g_.width}), first);
   }
 
@@ -48,7 +48,7 @@ class Compressor {
  private:
   [[nodiscard]] std::int64_t all_width() const { return g_.overlaps ? 2 * g_.width : g_.width; }
   TensorId weight(const std::string& part, Shape shape) {
-    return g_.frozen ? layers_.builder().add_stored(name_ + part, {DType::F32, std::move(shape)}, Role::Frozen, {})
+    return g_.frozen ? layers_.builder().add_stored(name_ + part, {DType::F32, std::move(shape)}, TensorRole::Frozen, {})
                      : layers_.parameter(name_ + part, std::move(shape));
   }
   TensorId apart(const std::string& part, TensorId x) {
@@ -89,9 +89,9 @@ class Layer {
   Layer(Layers& layers, std::string name, const CompressedTables& tables)
       : layers_(layers), name_(std::move(name)), a_(tables.sizes), tables_(tables) {}
 
-  TensorId build(TensorId x, Compression compression) {
+  TensorId build(TensorId x, BeyondWindow compression) {
     const Shape s = layers_.shape(x);
-    const Rotary& rotary = compression == Compression::None ? tables_.plain : tables_.compressed;
+    const RotaryTables& rotary = compression == BeyondWindow::None ? tables_.plain : tables_.compressed;
     const TensorId narrow = layers_.rms_norm(name_ + ".q_a_norm", layers_.dense(name_ + ".q_a_proj", x, a_.q_rank, false));
     const TensorId q =
         rotated(layers_, name_ + ".q.rotary",
@@ -103,7 +103,7 @@ class Layer {
     Attention attention = tables_.attention;
     attention.mask = tables_.near;
     attention.sinks = layers_.parameter(name_ + ".sinks", {a_.heads});
-    if (compression != Compression::None) {
+    if (compression != BeyondWindow::None) {
       kv = layers_.concat(name_ + ".kv.all", {kv, compressed(x, compression)}, 2);
       attention.mask = with_compressed(x, narrow, compression);
     }
@@ -118,15 +118,15 @@ class Layer {
                              {0, 2, 1, 3});
   }
 
-  TensorId compressed(TensorId x, Compression compression) {
-    const bool few = compression == Compression::Few;
+  TensorId compressed(TensorId x, BeyondWindow compression) {
+    const bool few = compression == BeyondWindow::Few;
     return Compressor(layers_, name_ + ".compressor", {few ? a_.few : a_.many, a_.width, few, false}).build(x, tables_.compressed);
   }
 
   /// The mask of the window, and behind it that of the compressed tokens.
-  TensorId with_compressed(TensorId x, TensorId narrow, Compression compression) {
+  TensorId with_compressed(TensorId x, TensorId narrow, BeyondWindow compression) {
     const std::int64_t batch = layers_.shape(x)[0], seq = layers_.shape(x)[1];
-    if (compression == Compression::Many)
+    if (compression == BeyondWindow::Many)
       return layers_.concat(name_ + ".seen", {tables_.near, complete(layers_, name_ + ".complete", seq, a_.many)}, 1);
     const TensorId near = layers_.node(name_ + ".near", "Expand", {tables_.near}, {{"shape", Shape{batch, 1, seq, seq}}});
     return layers_.concat(name_ + ".seen", {near, chosen(x, narrow)}, 3);
@@ -153,11 +153,11 @@ class Layer {
   }
 
   /// Values are keys, and were turned: what heads give turns back by the query's angle. Then a narrow vector for every group of heads.
-  TensorId result(TensorId mixed, const Rotary& rotary) {
+  TensorId result(TensorId mixed, const RotaryTables& rotary) {
     const Shape s = layers_.shape(mixed);
     const auto table = [&](const char* part, TensorId t) { return layers_.reshape(name_ + part, t, {s[1], 1, rotary.width / 2}); };
-    const Rotary back{table(".cosine", rotary.cosine), layers_.node(name_ + ".sine.back", "Neg", {table(".sine", rotary.sine)}),
-                      rotary.width};
+    const RotaryTables back{table(".cosine", rotary.cosine), layers_.node(name_ + ".sine.back", "Neg", {table(".sine", rotary.sine)}),
+                            rotary.width};
     const TensorId still =
         rotated(layers_, name_ + ".o.rotary", layers_.reshape(name_ + ".o.heads", mixed, {s[0], s[1], a_.heads, a_.width}), back);
     const std::int64_t groups = a_.out_groups;
@@ -199,7 +199,7 @@ CompressedTables compressed_tables(Layers& layers, const CompressedAttention& a,
   return tables;
 }
 
-TensorId attend_compressed(Layers& layers, const std::string& name, TensorId x, Compression compression, const CompressedTables& tables) {
+TensorId attend_compressed(Layers& layers, const std::string& name, TensorId x, BeyondWindow compression, const CompressedTables& tables) {
   const std::int64_t hidden = layers.shape(x).back();
   return layers.dense(name + ".o_b_proj", Layer(layers, name, tables).build(x, compression), hidden, false);
 }

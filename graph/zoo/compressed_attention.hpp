@@ -9,7 +9,7 @@
 namespace rehearsal::graph::zoo {
 
 /// What a layer sees beyond its window.
-enum class Compression : std::uint8_t {
+enum class BeyondWindow : std::uint8_t {
   None,  ///< nothing
   Few,   ///< tokens that overlapping groups of `few` make, of which an index chooses the best
   Many,  ///< all tokens that groups of `many` make
@@ -30,7 +30,7 @@ struct CompressedTables {
   CompressedAttention sizes;
   Attention attention;             ///< heads and scale
   TensorId near = TensorId::None;  ///< [seq, seq], true where a token sees another within the window
-  Rotary plain, compressed;        ///< angles of layers without compression, and of the others
+  RotaryTables plain, compressed;  ///< angles of layers without compression, and of the others
 };
 
 /// Throws BadInput naming `model` where seq is no multiple of few and many, the features that turn are no pairs or more than there are, or
@@ -40,6 +40,6 @@ void require_compressed_attention(const std::string& model, const CompressedAtte
                                                  double compressed_theta);
 
 /// x [batch, seq, hidden] to the same. The weights of an index are stored and not trained: choosing has no gradient.
-[[nodiscard]] TensorId attend_compressed(Layers&, const std::string& name, TensorId x, Compression, const CompressedTables&);
+[[nodiscard]] TensorId attend_compressed(Layers&, const std::string& name, TensorId x, BeyondWindow, const CompressedTables&);
 
 }  // namespace rehearsal::graph::zoo

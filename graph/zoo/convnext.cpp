@@ -35,7 +35,7 @@ class ConvNext {
   TensorId normed(const std::string& name, TensorId x) { return second(name + ".back", layers_.layer_norm(name, last(name + ".last", x))); }
 
   TensorId block(const std::string& name, TensorId x, std::int64_t channels) {
-    TensorId y = layers_.conv(name + ".depthwise", x, channels, Kernel::of({7, 1, 3}, channels), true);
+    TensorId y = layers_.conv(name + ".depthwise", x, channels, FilterWindow::of({7, 1, 3}, channels), true);
     y = layers_.layer_norm(name + ".norm", last(name + ".last", y));
     y = layers_.dense(name + ".fc2", layers_.gelu(name + ".act", layers_.dense(name + ".fc1", y, 4 * channels)), channels);
     y = layers_.multiply(name + ".scaled", y, layers_.parameter(name + ".gamma", {channels}));

@@ -68,10 +68,10 @@ class DeepSeekV4 {
   }
 
  private:
-  [[nodiscard]] Compression compression_of(std::int64_t layer) const {
+  [[nodiscard]] BeyondWindow compression_of(std::int64_t layer) const {
     constexpr std::int64_t kFirst = 2;
-    if (layer < kFirst) return v_.at("first_many") != 0 ? Compression::Many : Compression::None;
-    return layer % 2 == 0 ? Compression::Few : Compression::Many;
+    if (layer < kFirst) return v_.at("first_many") != 0 ? BeyondWindow::Many : BeyondWindow::None;
+    return layer % 2 == 0 ? BeyondWindow::Few : BeyondWindow::Many;
   }
 
   /// [batch, seq, top_k]: other experts for every token, spread over all of them. The published models have a table of them.

@@ -20,7 +20,7 @@ class Detector {
 
   /// Convolution with weights of a name, made when they are first asked for: heads share them over levels.
   TensorId shared_conv(const std::string& name, const std::string& weights, TensorId x, std::int64_t channels) {
-    const Kernel kernel = Kernel::of({3, 1, 1});
+    const FilterWindow kernel = FilterWindow::of({3, 1, 1});
     const auto stored = [&](const std::string& part, const Shape& shape) {
       const TensorId found = layers().builder().find(weights + part);
       return found != TensorId::None ? found : layers().parameter(weights + part, shape);

@@ -89,7 +89,7 @@ class Transformer : EncoderDecoder {
   TensorId start(const std::string& name, const std::string& input, std::int64_t length) {
     const TensorId scaled = layers_.multiply(name + ".scaled", embed(name + ".embed", input, length),
                                              layers_.constant(name + ".scale", std::sqrt(static_cast<double>(hidden_))));
-    const Rotary waves = make_rotary(layers_, name + ".waves", length, hidden_);
+    const RotaryTables waves = make_rotary(layers_, name + ".waves", length, hidden_);
     const TensorId places = layers_.concat(name + ".positions", {waves.sine, waves.cosine}, 1);
     return layers_.dropout(name + ".dropout", layers_.add(name + ".placed", scaled, places), 0.1);
   }

@@ -39,7 +39,7 @@ TensorId ImageNetwork::activate(const std::string& name, TensorId x, Activation 
   return x;
 }
 
-TensorId ImageNetwork::unit(const std::string& name, TensorId x, std::int64_t channels, const Kernel& kernel, Activation activation) {
+TensorId ImageNetwork::unit(const std::string& name, TensorId x, std::int64_t channels, const FilterWindow& kernel, Activation activation) {
   const TensorId y = layers_.batch_norm(name + ".bn", layers_.conv(name + ".conv", x, channels, kernel, false), style_.epsilon);
   return activate(name + ".act", y, activation);
 }

@@ -39,9 +39,9 @@ class ImageNetwork {
 
   /// Convolution without bias, batch normalization, activation, named name.conv, name.bn, name.act.
   TensorId unit(const std::string& name, TensorId x, std::int64_t channels, Square window) {
-    return unit(name, x, channels, Kernel::of(window), style_.activation);
+    return unit(name, x, channels, FilterWindow::of(window), style_.activation);
   }
-  TensorId unit(const std::string& name, TensorId x, std::int64_t channels, const Kernel& kernel, Activation activation);
+  TensorId unit(const std::string& name, TensorId x, std::int64_t channels, const FilterWindow& kernel, Activation activation);
   TensorId activate(const std::string& name, TensorId x, Activation activation);
   TensorId squeezed(const std::string& name, TensorId x, const Squeeze& squeeze);
 

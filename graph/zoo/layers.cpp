@@ -7,14 +7,14 @@
 namespace rehearsal::graph::zoo {
 namespace {
 
-Attributes window_attributes(const Kernel& kernel) {
+Attributes window_attributes(const FilterWindow& kernel) {
   Shape pads = kernel.pad;
   pads.insert(pads.end(), kernel.pad.begin(), kernel.pad.end());
   return {{"kernel_shape", kernel.size}, {"strides", kernel.stride}, {"pads", std::move(pads)}};
 }
 
 /// [filters, channels, kernel...]
-Shape filter_shape(std::int64_t first, std::int64_t second, const Kernel& kernel) {
+Shape filter_shape(std::int64_t first, std::int64_t second, const FilterWindow& kernel) {
   Shape shape = {first, second};
   shape.insert(shape.end(), kernel.size.begin(), kernel.size.end());
   return shape;
@@ -23,14 +23,14 @@ Shape filter_shape(std::int64_t first, std::int64_t second, const Kernel& kernel
 }  // namespace
 
 TensorId Layers::parameter(const std::string& name, Shape shape) {
-  return builder_.add_stored(name, {dtype_, std::move(shape)}, Role::Parameter, {});
+  return builder_.add_stored(name, {dtype_, std::move(shape)}, TensorRole::Parameter, {});
 }
 
 TensorId Layers::node(const std::string& name, std::string_view op, std::vector<TensorId> inputs, Attributes attributes) {
   return builder_.add(op, std::move(inputs), std::move(attributes), {name, Phase::Forward, NodeId::None, {}}).front();
 }
 
-TensorId Layers::conv(const std::string& name, TensorId x, std::int64_t channels, const Kernel& kernel, bool bias) {
+TensorId Layers::conv(const std::string& name, TensorId x, std::int64_t channels, const FilterWindow& kernel, bool bias) {
   std::vector<TensorId> operands = {x, parameter(name + ".weight", filter_shape(channels, shape(x)[1] / kernel.groups, kernel))};
   if (bias) operands.push_back(parameter(name + ".bias", {channels}));
   Attributes attributes = window_attributes(kernel);
@@ -38,7 +38,7 @@ TensorId Layers::conv(const std::string& name, TensorId x, std::int64_t channels
   return node(name, "Conv", std::move(operands), std::move(attributes));
 }
 
-TensorId Layers::conv_transpose(const std::string& name, TensorId x, std::int64_t channels, const Kernel& kernel, bool bias) {
+TensorId Layers::conv_transpose(const std::string& name, TensorId x, std::int64_t channels, const FilterWindow& kernel, bool bias) {
   std::vector<TensorId> operands = {x, parameter(name + ".weight", filter_shape(shape(x)[1], channels, kernel))};
   if (bias) operands.push_back(parameter(name + ".bias", {channels}));
   return node(name, "ConvTranspose", std::move(operands), window_attributes(kernel));
@@ -51,8 +51,8 @@ TensorId Layers::batch_norm(const std::string& name, TensorId x, double epsilon)
   norm.epsilon = epsilon;
   norm.scale = parameter(name + ".weight", channels);
   norm.bias = parameter(name + ".bias", channels);
-  norm.running_mean = builder_.add_stored(name + ".running_mean", {dtype_, channels}, Role::State, {});
-  norm.running_var = builder_.add_stored(name + ".running_var", {dtype_, channels}, Role::State, {});
+  norm.running_mean = builder_.add_stored(name + ".running_mean", {dtype_, channels}, TensorRole::State, {});
+  norm.running_var = builder_.add_stored(name + ".running_var", {dtype_, channels}, TensorRole::State, {});
   return add_batch_norm(builder_, norm, name);
 }
 
@@ -68,12 +68,12 @@ TensorId Layers::gelu(const std::string& name, TensorId x, bool by_tanh) {
   return node(name, "Gelu", {x}, {{"approximate", std::string(by_tanh ? "tanh" : "none")}});
 }
 
-TensorId Layers::max_pool(const std::string& name, TensorId x, const Kernel& kernel) {
+TensorId Layers::max_pool(const std::string& name, TensorId x, const FilterWindow& kernel) {
   return node(name, "MaxPool", {x}, window_attributes(kernel));
 }
 
 TensorId Layers::average_pool(const std::string& name, TensorId x, Square window, bool with_padding) {
-  Attributes attributes = window_attributes(Kernel::of(window));
+  Attributes attributes = window_attributes(FilterWindow::of(window));
   attributes.set("count_include_pad", std::int64_t{with_padding ? 1 : 0});
   return node(name, "AveragePool", {x}, std::move(attributes));
 }

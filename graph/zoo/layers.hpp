@@ -14,10 +14,10 @@ struct Square {
 };
 
 /// A window with one number per spatial axis; padding is the same at both ends.
-struct Kernel {
+struct FilterWindow {
   Shape size, stride, pad;
   std::int64_t groups = 1;
-  [[nodiscard]] static Kernel of(const Square& s, std::int64_t groups = 1, std::size_t axes = 2) {
+  [[nodiscard]] static FilterWindow of(const Square& s, std::int64_t groups = 1, std::size_t axes = 2) {
     return {Shape(axes, s.kernel), Shape(axes, s.stride), Shape(axes, s.pad), groups};
   }
 };
@@ -44,12 +44,12 @@ class Layers {
   TensorId node(const std::string& name, std::string_view op, std::vector<TensorId> inputs, Attributes attributes = {});
 
   TensorId conv(const std::string& name, TensorId x, std::int64_t channels, Square window, bool bias) {
-    return conv(name, x, channels, Kernel::of(window), bias);
+    return conv(name, x, channels, FilterWindow::of(window), bias);
   }
-  TensorId conv(const std::string& name, TensorId x, std::int64_t channels, const Kernel& kernel, bool bias);
-  TensorId conv_transpose(const std::string& name, TensorId x, std::int64_t channels, const Kernel& kernel, bool bias = true);
+  TensorId conv(const std::string& name, TensorId x, std::int64_t channels, const FilterWindow& kernel, bool bias);
+  TensorId conv_transpose(const std::string& name, TensorId x, std::int64_t channels, const FilterWindow& kernel, bool bias = true);
   TensorId conv_transpose(const std::string& name, TensorId x, std::int64_t channels, Square window) {
-    return conv_transpose(name, x, channels, Kernel::of(window));
+    return conv_transpose(name, x, channels, FilterWindow::of(window));
   }
   /// Running statistics included; momentum 0.1 in PyTorch's sense.
   TensorId batch_norm(const std::string& name, TensorId x, double epsilon = 1e-5);
@@ -64,8 +64,8 @@ class Layers {
   }
   /// Gelu by the error function, or by tanh.
   TensorId gelu(const std::string& name, TensorId x, bool by_tanh = false);
-  TensorId max_pool(const std::string& name, TensorId x, Square window) { return max_pool(name, x, Kernel::of(window)); }
-  TensorId max_pool(const std::string& name, TensorId x, const Kernel& kernel);
+  TensorId max_pool(const std::string& name, TensorId x, Square window) { return max_pool(name, x, FilterWindow::of(window)); }
+  TensorId max_pool(const std::string& name, TensorId x, const FilterWindow& kernel);
   /// Padding counts as zeros unless told otherwise.
   TensorId average_pool(const std::string& name, TensorId x, Square window, bool with_padding = true);
   /// The mean over all spatial axes: [n, c], or [n, c, 1, ...] where they are kept.

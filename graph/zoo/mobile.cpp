@@ -30,7 +30,7 @@ class MobileNetwork {
 
   TensorId stem(std::int64_t channels, Activation activation) {
     const TensorId image = net_.layers().image(values_.at("batch"), 3, values_.at("image"));
-    return net_.unit("stem", image, channels, Kernel::of({3, 2, 1}), activation);
+    return net_.unit("stem", image, channels, FilterWindow::of({3, 2, 1}), activation);
   }
 
   TensorId block(TensorId x, const Block& b) {
@@ -48,10 +48,10 @@ class MobileNetwork {
 
   TensorId depthwise(const std::string& name, TensorId x, Square window, Activation activation) {
     const std::int64_t channels = net_.shape(x)[1];
-    return net_.unit(name, x, channels, Kernel::of(window, channels), activation);
+    return net_.unit(name, x, channels, FilterWindow::of(window, channels), activation);
   }
   TensorId pointwise(const std::string& name, TensorId x, std::int64_t channels, Activation activation) {
-    return net_.unit(name, x, channels, Kernel::of({1, 1, 0}), activation);
+    return net_.unit(name, x, channels, FilterWindow::of({1, 1, 0}), activation);
   }
 
   [[nodiscard]] ImageNetwork& net() { return net_; }
@@ -151,7 +151,7 @@ Graph efficientnet(const Scale& scale, const ZooValues& values) {
 /// A convolution in place of the expansion and the depthwise convolution (Tan, Le, "EfficientNetV2", ICML 2021, figure 2).
 TensorId fused_block(MobileNetwork& net, const std::string& name, TensorId x, const Block& b) {
   const std::int64_t in = net.net().shape(x)[1];
-  TensorId y = net.net().unit(name + ".fused", x, b.expanded, Kernel::of({b.kernel, b.stride, b.kernel / 2}), b.activation);
+  TensorId y = net.net().unit(name + ".fused", x, b.expanded, FilterWindow::of({b.kernel, b.stride, b.kernel / 2}), b.activation);
   if (b.expanded != b.channels || b.expanded != in) y = net.pointwise(name + ".project", y, b.channels, Activation::None);
   return b.stride == 1 && in == b.channels ? net.net().layers().add(name + ".residual", x, y) : y;
 }

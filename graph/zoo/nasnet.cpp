@@ -17,7 +17,7 @@ class NasNet {
   Graph build() && {
     const std::int64_t channels = size_.filters / 24;
     TensorId x = net_.net().unit("conv0", net_.layers().image(values_.at("batch"), 3, values_.at("image")), size_.stem,
-                                 Kernel::of({3, 2, 0}), Activation::None);
+                                 FilterWindow::of({3, 2, 0}), Activation::None);
     const TensorId first = x;
     x = reduction("stem.0", x, TensorId::None, channels / 4);
     TensorId before = x;
@@ -50,9 +50,9 @@ class NasNet {
   }
   TensorId once(const std::string& name, TensorId x, std::int64_t channels, Square window) {
     auto& layers = net_.layers();
-    const TensorId deep =
-        layers.conv(name + ".depthwise", layers.relu(name + ".relu", x), net_.channels(x), Kernel::of(window, net_.channels(x)), false);
-    return net_.net().unit(name, deep, channels, Kernel::of({1, 1, 0}), Activation::None);
+    const TensorId deep = layers.conv(name + ".depthwise", layers.relu(name + ".relu", x), net_.channels(x),
+                                      FilterWindow::of(window, net_.channels(x)), false);
+    return net_.net().unit(name, deep, channels, FilterWindow::of({1, 1, 0}), Activation::None);
   }
   TensorId five(const std::string& n, TensorId x, std::int64_t c, std::int64_t stride) { return separable(n, x, c, {5, stride, 2}); }
   TensorId three(const std::string& n, TensorId x, std::int64_t c, std::int64_t stride) { return separable(n, x, c, {3, stride, 1}); }

@@ -44,10 +44,10 @@ class RegNet {
     const std::string name = "block" + std::to_string(blocks_++);
     const std::int64_t in = net_.shape(x)[1], stride = first ? 2 : 1, group = std::min(design_.group_width, width);
     TensorId y = net_.unit(name + ".a", x, width, {1, 1, 0});
-    y = net_.unit(name + ".b", y, width, Kernel::of({3, stride, 1}, width / group), Activation::Relu);
+    y = net_.unit(name + ".b", y, width, FilterWindow::of({3, stride, 1}, width / group), Activation::Relu);
     if (design_.squeezed) y = net_.squeezed(name + ".se", y, {in / 4});
-    y = net_.unit(name + ".c", y, width, Kernel::of({1, 1, 0}), Activation::None);
-    const TensorId shortcut = first ? net_.unit(name + ".proj", x, width, Kernel::of({1, stride, 0}), Activation::None) : x;
+    y = net_.unit(name + ".c", y, width, FilterWindow::of({1, 1, 0}), Activation::None);
+    const TensorId shortcut = first ? net_.unit(name + ".proj", x, width, FilterWindow::of({1, stride, 0}), Activation::None) : x;
     return net_.layers().relu(name + ".relu", net_.layers().add(name + ".sum", y, shortcut));
   }
 

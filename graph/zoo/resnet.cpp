@@ -12,7 +12,7 @@ class Network {
   Network(ImageNetwork& net, const ResNetArchitecture& architecture) : architecture_(architecture), net_(net) {}
 
   std::vector<TensorId> stages(TensorId image, std::size_t count) {
-    TensorId x = conv_norm("conv1", "bn1", image, 64, Kernel::of({7, 2, 3}));
+    TensorId x = conv_norm("conv1", "bn1", image, 64, FilterWindow::of({7, 2, 3}));
     x = layers().max_pool("maxpool", layers().relu("relu", x), {3, 2, 1});
     std::vector<TensorId> results;
     for (std::size_t stage = 0; stage < count; ++stage) {
@@ -28,26 +28,26 @@ class Network {
  private:
   Layers& layers() { return net_.layers(); }
 
-  TensorId conv_norm(const std::string& conv, const std::string& norm, TensorId x, std::int64_t channels, const Kernel& kernel) {
+  TensorId conv_norm(const std::string& conv, const std::string& norm, TensorId x, std::int64_t channels, const FilterWindow& kernel) {
     return layers().batch_norm(norm, layers().conv(conv, x, channels, kernel, false));
   }
 
   /// "x.conv2" and "x.bn2".
-  TensorId step(const std::string& name, int number, TensorId x, std::int64_t channels, const Kernel& kernel) {
+  TensorId step(const std::string& name, int number, TensorId x, std::int64_t channels, const FilterWindow& kernel) {
     const std::string n = std::to_string(number);
     return conv_norm(name + ".conv" + n, name + ".bn" + n, x, channels, kernel);
   }
 
   TensorId residual(const std::string& name, TensorId x, std::int64_t channels, std::int64_t stride) {
     if (!architecture_.bottleneck) {
-      const TensorId y = layers().relu(name + ".relu1", step(name, 1, x, channels, Kernel::of({3, stride, 1})));
-      return step(name, 2, y, channels, Kernel::of({3, 1, 1}));
+      const TensorId y = layers().relu(name + ".relu1", step(name, 1, x, channels, FilterWindow::of({3, stride, 1})));
+      return step(name, 2, y, channels, FilterWindow::of({3, 1, 1}));
     }
     const std::int64_t width = channels * architecture_.group_width * architecture_.groups / 64;
     const std::int64_t first = architecture_.early_stride ? stride : 1, second = architecture_.early_stride ? 1 : stride;
-    TensorId y = layers().relu(name + ".relu1", step(name, 1, x, width, Kernel::of({1, first, 0})));
-    y = layers().relu(name + ".relu2", step(name, 2, y, width, Kernel::of({3, second, 1}, architecture_.groups)));
-    y = step(name, 3, y, 4 * channels, Kernel::of({1, 1, 0}));
+    TensorId y = layers().relu(name + ".relu1", step(name, 1, x, width, FilterWindow::of({1, first, 0})));
+    y = layers().relu(name + ".relu2", step(name, 2, y, width, FilterWindow::of({3, second, 1}, architecture_.groups)));
+    y = step(name, 3, y, 4 * channels, FilterWindow::of({1, 1, 0}));
     return architecture_.squeezed ? net_.squeezed(name + ".se", y, {4 * channels / 16}) : y;
   }
 
@@ -56,7 +56,7 @@ class Network {
     const std::int64_t result = layers().shape(y)[1];
     const bool projected = stride != 1 || layers().shape(x)[1] != result;
     const TensorId shortcut =
-        projected ? conv_norm(name + ".downsample.0", name + ".downsample.1", x, result, Kernel::of({1, stride, 0})) : x;
+        projected ? conv_norm(name + ".downsample.0", name + ".downsample.1", x, result, FilterWindow::of({1, stride, 0})) : x;
     return layers().relu(name + ".relu", layers().add(name + ".add", y, shortcut));
   }
 

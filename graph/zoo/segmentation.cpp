@@ -96,7 +96,7 @@ class StridedUnet {
   }
 
  private:
-  [[nodiscard]] Kernel window(Square s) const { return Kernel::of(s, 1, axes_); }
+  [[nodiscard]] FilterWindow window(Square s) const { return FilterWindow::of(s, 1, axes_); }
   [[nodiscard]] std::int64_t channels(std::int64_t level) const {
     return std::min(values_.at("channels") << level, values_.at("max_channels"));
   }

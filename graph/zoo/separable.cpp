@@ -29,8 +29,8 @@ class Xception {
  private:
   TensorId separable(const std::string& name, TensorId x, std::int64_t channels) {
     const std::int64_t in = net_.shape(x)[1];
-    const TensorId deep = net_.layers().conv(name + ".depthwise", x, in, Kernel::of({3, 1, 1}, in), false);
-    return net_.unit(name, deep, channels, Kernel::of({1, 1, 0}), Activation::None);
+    const TensorId deep = net_.layers().conv(name + ".depthwise", x, in, FilterWindow::of({3, 1, 1}, in), false);
+    return net_.unit(name, deep, channels, FilterWindow::of({1, 1, 0}), Activation::None);
   }
 
   TensorId block(TensorId x, std::int64_t in, const std::vector<std::int64_t>& widths, std::int64_t stride, bool relu_first) {
@@ -43,7 +43,7 @@ class Xception {
     }
     if (stride == 2) y = net_.layers().max_pool(name + ".pool", y, {3, 2, 1});
     const bool projected = stride == 2 || in != widths.back();
-    const TensorId skip = projected ? net_.unit(name + ".skip", x, widths.back(), Kernel::of({1, stride, 0}), Activation::None) : x;
+    const TensorId skip = projected ? net_.unit(name + ".skip", x, widths.back(), FilterWindow::of({1, stride, 0}), Activation::None) : x;
     return net_.layers().add(name, y, skip);
   }
 
@@ -69,7 +69,7 @@ class ShuffleNet {
  private:
   TensorId pointwise(const std::string& name, TensorId x, std::int64_t channels) { return net_.unit(name, x, channels, {1, 1, 0}); }
   TensorId depthwise(const std::string& name, TensorId x, std::int64_t stride) {
-    return net_.unit(name, x, net_.shape(x)[1], Kernel::of({3, stride, 1}, net_.shape(x)[1]), Activation::None);
+    return net_.unit(name, x, net_.shape(x)[1], FilterWindow::of({3, stride, 1}, net_.shape(x)[1]), Activation::None);
   }
 
   TensorId block(const std::string& name, TensorId x, std::int64_t channels, bool halves) {

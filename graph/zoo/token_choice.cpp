@@ -12,7 +12,7 @@ class Index {
   Index(Layers& layers, std::string name, const TokenIndex& sizes) : layers_(layers), name_(std::move(name)), sizes_(sizes) {}
 
   /// Sum over heads of weight · relu(query · key), [batch, 1, seq, seq].
-  TensorId scores(TensorId x, TensorId queries, const Rotary& rotary) {
+  TensorId scores(TensorId x, TensorId queries, const RotaryTables& rotary) {
     const std::int64_t batch = layers_.shape(x)[0], seq = layers_.shape(x)[1], heads = sizes_.heads, width = sizes_.width;
     const TensorId still = layers_.node(name_ + ".x", "StopGradient", {x});
     const TensorId from = layers_.node(name_ + ".from", "StopGradient", {queries});
@@ -35,7 +35,7 @@ class Index {
   }
 
   /// True in the blocks of keys whose best score is at least the last of the chosen ones, and in the query's own: [batch, heads, seq, seq].
-  TensorId chosen_blocks(TensorId x, const Rotary& rotary, TensorId mask) {
+  TensorId chosen_blocks(TensorId x, const RotaryTables& rotary, TensorId mask) {
     const Shape scores = {layers_.shape(x)[0], sizes_.heads, layers_.shape(x)[1], layers_.shape(x)[1]};
     const std::int64_t seq = scores[2], size = sizes_.block, blocks = (seq + size - 1) / size;
     TensorId allowed =
@@ -52,7 +52,7 @@ class Index {
 
  private:
   /// query · key, both with a norm: [batch, heads, seq, seq].
-  TensorId scores_by_head(TensorId x, const Rotary& rotary) {
+  TensorId scores_by_head(TensorId x, const RotaryTables& rotary) {
     const std::int64_t batch = layers_.shape(x)[0], seq = layers_.shape(x)[1], width = sizes_.width;
     const TensorId still = layers_.node(name_ + ".x", "StopGradient", {x});
     const auto vectors = [&](const std::string& part, std::int64_t heads) {
@@ -87,7 +87,7 @@ class Index {
   }
 
   TensorId weight(const std::string& part, Shape shape) {
-    return layers_.builder().add_stored(name_ + part, {DType::F32, std::move(shape)}, Role::Frozen, {});
+    return layers_.builder().add_stored(name_ + part, {DType::F32, std::move(shape)}, TensorRole::Frozen, {});
   }
   TensorId product(const std::string& part, TensorId x, std::int64_t out) {
     return layers_.matmul(name_ + part, x, weight(part + ".weight", {layers_.shape(x).back(), out}));

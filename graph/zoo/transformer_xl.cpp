@@ -47,7 +47,7 @@ class TransformerXl {
  private:
   void prepare() {
     attention_ = make_attention(layers_, heads_, heads_, width_);
-    const Rotary waves = make_rotary(layers_, "pos_emb", keys_, hidden_);
+    const RotaryTables waves = make_rotary(layers_, "pos_emb", keys_, hidden_);
     const TensorId near_first = layers_.concat("pos_emb.near_first", {waves.sine, waves.cosine}, 1);
     waves_ = layers_.node("pos_emb.waves", "Slice", {near_first},
                           {{"starts", Shape{keys_ - 1}}, {"ends", Shape{-keys_ - 1}}, {"axes", Shape{0}}, {"steps", Shape{-1}}});

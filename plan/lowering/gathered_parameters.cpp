@@ -11,7 +11,7 @@ using graph::TensorId;
 bool RoleBuilder::GatheredParameters::takes(const Redistribution& r, BufferIndex source) const {
   const auto& stored = b_.role_.buffers[b_.base(source)];
   if (r.kind != ConversionKind::AllGather || stored.lifetime != Lifetime::Persistent) return false;
-  return stored.tensor != TensorId::None && b_.g_[stored.tensor].role == graph::Role::Parameter &&
+  return stored.tensor != TensorId::None && b_.g_[stored.tensor].role == graph::TensorRole::Parameter &&
          !b_.travels_alone(dealing_of(b_.c_.sharding, r, b_.at_.front()), stored.dtype);
 }
 

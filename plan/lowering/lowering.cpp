@@ -8,6 +8,7 @@
 #include "base/checking.hpp"
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "plan/batch_shares.hpp"
 #include "plan/compressors.hpp"
 #include "plan/lowering/algorithms.hpp"
 #include "plan/lowering/meeting_rules.hpp"
@@ -17,7 +18,6 @@
 #include "plan/sharding/classes.hpp"
 #include "plan/sharding/fusion.hpp"
 #include "plan/sharding/rule_book.hpp"
-#include "plan/batch_shares.hpp"
 
 namespace rehearsal::plan {
 
@@ -335,7 +335,7 @@ void check_compressor(const Plan& p, std::vector<Violation>& violations) {
   refuse(p.cp > 1, "cp=1", "cp sums them once more");
   refuse(p.ep > 1, "ep=1", "ranks of ep have those of other experts");
   refuse(p.spatial != std::array<int, 3>{1, 1, 1}, "spatial=1x1x1", "spatial sums them once more");
-  if (p.pp > 1 && schedule_of(p).placement == Placement::Both)
+  if (p.pp > 1 && schedule_of(p).placement == ChunkPlacement::Both)
     violations.push_back({"compression",
                           text + " takes whole gradients, and with schedule=" + p.schedule + " two ranks have halves of them",
                           "use another schedule, or compression=none"});

@@ -110,7 +110,7 @@ namespace {
 
 bool is_statistic(const Buffer& b, const graph::Graph& g) {
   if (b.lifetime != Lifetime::Persistent || b.part_of != kNoBuffer || b.tensor == TensorId::None || !is_float(b.dtype)) return false;
-  return g[b.tensor].role == graph::Role::State;
+  return g[b.tensor].role == graph::TensorRole::State;
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ std::int32_t RoleBuilder::message(int other_stage, std::uint32_t channel) {
 void RoleBuilder::send_results(NodeId n, std::uint16_t body) {
   if (c_.plan.pp == 1 || c_.stages[n] == kAnyStage) return;
   for (auto t : g_[n].outputs) {
-    if (t == TensorId::None || g_[t].role == graph::Role::Updated) continue;
+    if (t == TensorId::None || g_[t].role == graph::TensorRole::Updated) continue;
     for (int to : stages_reading(t)) {
       Key found{t};
       BufferIndex b = kNoBuffer;
@@ -110,7 +110,7 @@ BufferIndex RoleBuilder::receive(TensorId t, std::uint16_t body) {
   const auto where = body_receiving(t, body);
   const Key key{t, -1, Format::Plain, false};
   const auto b = new_buffer(describe(t, c_.sharding.layout(t), shapes_of(t, c_.sharding.layout(t)), where), &key);
-  role_.buffers[b].category = g_[t].role == graph::Role::Gradient ? MemoryCategory::Gradients : MemoryCategory::Activations;
+  role_.buffers[b].category = g_[t].role == graph::TensorRole::Gradient ? MemoryCategory::Gradients : MemoryCategory::Activations;
   Instruction receive;
   receive.kind = InstructionKind::Receive;
   receive.stream = Stream::Receive;

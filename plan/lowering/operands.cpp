@@ -13,8 +13,9 @@ using graph::TensorId;
 
 namespace {
 
-bool is_stored(graph::Role role) {
-  return graph::is_weight(role) || role == graph::Role::Constant || role == graph::Role::State || role == graph::Role::Slot;
+bool is_stored(graph::TensorRole role) {
+  return graph::is_weight(role) || role == graph::TensorRole::Constant || role == graph::TensorRole::State ||
+         role == graph::TensorRole::Slot;
 }
 
 /// Both formats put the elements in the same order.
@@ -30,9 +31,9 @@ bool same_order(const graph::Shape& shape, Format a, Format b) {
 BufferIndex RoleBuilder::operand(NodeId n, std::size_t index, std::uint16_t body) {
   const auto t = g_[n].inputs[index];
   const auto& tensor = g_[t];
-  if (tensor.role == graph::Role::Input) return input_block(t, n, index, body);
+  if (tensor.role == graph::TensorRole::Input) return input_block(t, n, index, body);
   const int conversion = c_.sharding.fed_by[graph::index(n)][index];
-  const bool updates = g_[n].phase == Phase::Update && !c_.of_weights.empty() && tensor.role == graph::Role::Parameter;
+  const bool updates = g_[n].phase == Phase::Update && !c_.of_weights.empty() && tensor.role == graph::TensorRole::Parameter;
   const auto find_any = [&](int wanted) {
     for (auto format : {Format::Plain, Format::ChannelsLast})
       if (const auto at = buffers_.find({t, wanted, format, false}); at != buffers_.end()) return at->second;
@@ -46,7 +47,8 @@ BufferIndex RoleBuilder::operand(NodeId n, std::size_t index, std::uint16_t body
   BufferIndex source = find_any(-1);
   if (source == kNoBuffer && is_stored(tensor.role)) source = stored_buffer(t);
   if (source != kNoBuffer && updates) source = version_of(source, WeightVersion::Newest);
-  if (source != kNoBuffer && tensor.role == graph::Role::Slot && role_.buffers[source].on_host) source = brought_from_host(source, body);
+  if (source != kNoBuffer && tensor.role == graph::TensorRole::Slot && role_.buffers[source].on_host)
+    source = brought_from_host(source, body);
   if (source == kNoBuffer && c_.recomputation.drops(t)) {
     recompute(t, body);
     source = find_any(-1);
@@ -147,7 +149,7 @@ void RoleBuilder::after_production(NodeId n, std::uint16_t body) {
       dealt_gradients_->add(t, in_format(b, found, Format::Plain, body), body);
     else if (conversion_into_storage(t) >= 0)
       store_converted(t, b, body);
-    else if (g_[t].role == graph::Role::Updated && at_work_.contains(g_[t].stored_in))
+    else if (g_[t].role == graph::TensorRole::Updated && at_work_.contains(g_[t].stored_in))
       put_back(t, b, body);
     else if (is_bucketed(t))
       gradient_produced(t, in_format(b, found, Format::Plain, body), body);

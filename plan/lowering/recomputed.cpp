@@ -30,7 +30,7 @@ bool RoleBuilder::is_forgotten(const Key& key) const {
   const auto& tensor = g_[key.tensor];
   if (graph::is_weight(tensor.role))
     return key.conversion >= 0 && !is_gathered_once(c_.sharding.conversions[static_cast<std::size_t>(key.conversion)]);
-  if (!c_.recomputation.any() || tensor.role != graph::Role::Activation) return false;
+  if (!c_.recomputation.any() || tensor.role != graph::TensorRole::Activation) return false;
   if (c_.recomputation.drops(key.tensor)) return true;
   const bool inside = tensor.producer != NodeId::None && c_.sharding.parts[graph::index(tensor.producer)] == LoopPart::Inside;
   return inside && key.conversion >= 0 && enlarges(c_.sharding.conversions[static_cast<std::size_t>(key.conversion)]);

@@ -65,7 +65,7 @@ BufferIndex RoleBuilder::converted(int index, BufferIndex source, std::uint16_t 
 /// Of parameters that are stored in parts: stages 1 and 2 of ZeRO have whole ones from the first use to the last one of a step; stage 3
 /// gathers them wherever they are used.
 bool RoleBuilder::is_gathered_once(const Conversion& conversion) const {
-  if (c_.plan.zero == 3 || g_[conversion.tensor].role != graph::Role::Parameter) return false;
+  if (c_.plan.zero == 3 || g_[conversion.tensor].role != graph::TensorRole::Parameter) return false;
   return std::any_of(conversion.steps.begin(), conversion.steps.end(), [&](const ConversionStep& step) {
     return step.kind == ConversionKind::AllGather && c_.sharding.axes[step.axis].deals_out_updates;
   });
@@ -128,7 +128,7 @@ Buffer RoleBuilder::after_step(const Conversion& conversion, const ConversionSte
   Layout layout = role_.buffers[source].layout;
   layout[step.axis] = step.to;
   const bool has_halo = std::any_of(layout.begin(), layout.end(), [](const AxisLayout& l) { return l.halo != 0; });
-  const bool own_dims = has_halo || g_[conversion.tensor].role == graph::Role::Constant;
+  const bool own_dims = has_halo || g_[conversion.tensor].role == graph::TensorRole::Constant;
   if (own_dims && !conversion.consumers.empty()) {
     const Use& use = conversion.consumers.front();
     return describe_operand(use.node, use.operand, layout, body);

@@ -20,7 +20,7 @@ RoleBuilder::RoleBuilder(const LoweringContext& context, const RolePlace& place)
       gathered_parameters_(std::make_unique<GatheredParameters>(*this)) {
   for (std::size_t i = 0; i < c_.sharding.conversions.size(); ++i) {
     const auto& conversion = c_.sharding.conversions[i];
-    if (g_[conversion.tensor].role == graph::Role::Updated && conversion.consumers.empty())
+    if (g_[conversion.tensor].role == graph::TensorRole::Updated && conversion.consumers.empty())
       into_storage_[conversion.tensor] = static_cast<int>(i);
     for (const auto& step : conversion.steps)
       if (step.axis == c_.time_axis && step.kind == ConversionKind::AllReduce) time_summed_.insert(conversion.tensor);
@@ -170,7 +170,7 @@ void RoleBuilder::bring_into_formats(NodeId n, std::vector<BufferIndex>& inputs,
 
 BufferIndex RoleBuilder::in_format_of(Use use, BufferIndex b, Format format, std::uint16_t body) {
   const TensorId t = g_[use.node].inputs[use.operand];
-  const bool whole = g_[t].role == graph::Role::Input && !per_micro_batch(role_.bodies[body].kind) && c_.program.micro_batches > 1;
+  const bool whole = g_[t].role == graph::TensorRole::Input && !per_micro_batch(role_.bodies[body].kind) && c_.program.micro_batches > 1;
   const Key key{t, c_.sharding.fed_by[graph::index(use.node)][use.operand], format, whole};
   return in_format(b, key, format, body);
 }
@@ -179,8 +179,8 @@ BufferIndex RoleBuilder::in_format_of(Use use, BufferIndex b, Format format, std
 BufferIndex RoleBuilder::place_result(TensorId t, Buffer buffer) {
   const Key key{t, -1, buffer.format, false};
   // Made on the way to something else: what is kept stays what readers get, and running statistics are updated once.
-  if (again_ && (g_[t].role == graph::Role::Updated || buffers_.contains(key))) return new_buffer(std::move(buffer), nullptr);
-  if (g_[t].role == graph::Role::Updated) {
+  if (again_ && (g_[t].role == graph::TensorRole::Updated || buffers_.contains(key))) return new_buffer(std::move(buffer), nullptr);
+  if (g_[t].role == graph::TensorRole::Updated) {
     if (const auto at = at_work_.find(g_[t].stored_in); at != at_work_.end()) return buffers_[key] = at->second;
     if (conversion_into_storage(t) < 0) return buffers_[key] = version_of(stored_buffer(g_[t].stored_in), WeightVersion::Next);
     buffer.category = MemoryCategory::Communication;

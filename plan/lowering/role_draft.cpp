@@ -12,19 +12,19 @@ using graph::TensorId;
 
 namespace {
 
-MemoryCategory category_of(graph::Role role) {
+MemoryCategory category_of(graph::TensorRole role) {
   switch (role) {
-    case graph::Role::Parameter:
-    case graph::Role::Frozen:
-    case graph::Role::Constant:
+    case graph::TensorRole::Parameter:
+    case graph::TensorRole::Frozen:
+    case graph::TensorRole::Constant:
       return MemoryCategory::Parameters;
-    case graph::Role::Slot:
+    case graph::TensorRole::Slot:
       return MemoryCategory::OptimizerState;
-    case graph::Role::State:
+    case graph::TensorRole::State:
       return MemoryCategory::Statistics;
-    case graph::Role::Input:
+    case graph::TensorRole::Input:
       return MemoryCategory::Inputs;
-    case graph::Role::Gradient:
+    case graph::TensorRole::Gradient:
       return MemoryCategory::Gradients;
     default:
       return MemoryCategory::Activations;

@@ -125,7 +125,7 @@ void RoleBuilder::restore_ahead(TensorId t, std::uint16_t body) {
 
 /// Optimizer state (ZeRO-Offload keeps it on the host; Ren et al., USENIX ATC 2021), unless it is a mere number or sharded elsewhere.
 bool RoleBuilder::lives_on_host(TensorId stored) const {
-  if (c_.plan.offload != Offload::Optimizer || g_[stored].role != graph::Role::Slot || g_[stored].type.shape.empty()) return false;
+  if (c_.plan.offload != Offload::Optimizer || g_[stored].role != graph::TensorRole::Slot || g_[stored].type.shape.empty()) return false;
   return std::none_of(into_storage_.begin(), into_storage_.end(), [&](const auto& entry) { return g_[entry.first].stored_in == stored; });
 }
 

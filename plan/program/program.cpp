@@ -173,7 +173,7 @@ std::int64_t elements_of_collective(const Role& role, const Instruction& instruc
   return role.collectives[static_cast<std::size_t>(instruction.collective)].received_behind ? all / 2 : all;
 }
 
-Identity identity(const Role& role, std::uint16_t body, std::uint32_t instruction, int micro_batch) {
+InstructionIdentity identity(const Role& role, std::uint16_t body, std::uint32_t instruction, int micro_batch) {
   const auto& i = role.bodies[body].instructions[instruction];
   return {i.kind,      i.phase,    role.bodies[body].kind, static_cast<std::int32_t>(i.node), static_cast<std::int32_t>(i.tensor),
           micro_batch, instruction};

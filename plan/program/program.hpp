@@ -306,16 +306,16 @@ struct SampleRange {
 [[nodiscard]] std::int64_t message_bytes(const Role&, const Instruction&, std::size_t variant);
 
 /// Identity of an instruction across interpreters, plans' imports and machines: what a Trace event is keyed by.
-struct Identity {
+struct InstructionIdentity {
   InstructionKind kind = InstructionKind::Kernel;
   graph::Phase phase = graph::Phase::Forward;
   BodyKind body = BodyKind::Forward;
   std::int32_t node = -1, tensor = -1;
   std::int32_t micro_batch = 0;
   std::uint32_t ordinal = 0;  ///< position in its body: two reorders of one tensor differ
-  friend auto operator<=>(const Identity&, const Identity&) = default;
+  friend auto operator<=>(const InstructionIdentity&, const InstructionIdentity&) = default;
 };
-[[nodiscard]] Identity identity(const Role&, std::uint16_t body, std::uint32_t instruction, int micro_batch);
+[[nodiscard]] InstructionIdentity identity(const Role&, std::uint16_t body, std::uint32_t instruction, int micro_batch);
 
 /// Does the plan's schedule let steps follow each other without a flush (PipeDream)? Slots then run ahead into later steps, and passes
 /// use weights of earlier ones: different mathematics.

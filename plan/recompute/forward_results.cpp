@@ -24,7 +24,7 @@ ForwardResults::ForwardResults(const graph::TrainingGraph& training, const Shard
   const Coordinates first(sharding.axes.size(), 0);
   for (std::size_t t = 0; t < bytes_.size(); ++t) {
     const auto id = static_cast<TensorId>(t);
-    if (g_[id].role != graph::Role::Activation && g_[id].role != graph::Role::Input) continue;
+    if (g_[id].role != graph::TensorRole::Activation && g_[id].role != graph::TensorRole::Input) continue;
     if (sharding.is_inside_ring(id) || sharding.is_inside_kernel(id)) continue;
     bytes_[t] =
         graph::element_count(sharding.local_shape(id, sharding.layout(id), first)) * static_cast<std::int64_t>(size_of(g_[id].type.dtype));
@@ -91,7 +91,7 @@ void ForwardResults::find_droppable(const Sharding& sharding) {
   for (std::size_t t = 0; t < roots_.size(); ++t) {
     const auto id = static_cast<TensorId>(t);
     const NodeId producer = g_[id].producer;
-    if (roots_[t] != id || g_[id].role != graph::Role::Activation || producer == NodeId::None || part(producer) < 0) continue;
+    if (roots_[t] != id || g_[id].role != graph::TensorRole::Activation || producer == NodeId::None || part(producer) < 0) continue;
     droppable_[t] = stays_[t] && id != training_.loss && !leaves_loop(id, sharding) && !is_statistic(id) && !sharding.is_inside_ring(id) &&
                     !sharding.is_inside_kernel(id);
   }
@@ -119,7 +119,7 @@ std::vector<TensorId> ForwardResults::operands(NodeId n) const {
   for (const TensorId t : g_[n].inputs) {
     if (t == TensorId::None) continue;
     const TensorId r = root(t);
-    if (g_[r].role == graph::Role::Activation && std::find(found.begin(), found.end(), r) == found.end()) found.push_back(r);
+    if (g_[r].role == graph::TensorRole::Activation && std::find(found.begin(), found.end(), r) == found.end()) found.push_back(r);
   }
   return found;
 }

@@ -106,7 +106,7 @@ ScheduleRow dual_pipe() {
                   "Technical Report, 2024, section 3.2.1)",
                   order_of_dual_pipe, idle_of_dual_pipe};
   row.chunks = 2;
-  row.placement = Placement::Both;
+  row.placement = ChunkPlacement::Both;
   row.splits_backward = true;
   row.refusal = refusal;
   return row;
@@ -118,7 +118,7 @@ ScheduleRow dual_pipe_v() {
                   "(deepseek-ai/DualPipe, 2025)",
                   v_order_of_dual_pipe, v_idle_of_dual_pipe};
   row.chunks = 2;
-  row.placement = Placement::V;
+  row.placement = ChunkPlacement::V;
   row.splits_backward = true;
   return row;
 }

@@ -31,7 +31,7 @@ Pipeline pipeline_of(const graph::TrainingGraph& training, const Plan& plan, int
   Pipeline pipeline;
   pipeline.schedule = &schedule_of(plan);
   pipeline.shape = pipeline_shape(plan, micro_batches);
-  if (pipeline.schedule->placement == Placement::Both) {
+  if (pipeline.schedule->placement == ChunkPlacement::Both) {
     pipeline.copies = pipeline.shape.chunks;
     pipeline.shape.chunks = 1;
   }

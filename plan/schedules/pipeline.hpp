@@ -12,7 +12,7 @@ namespace rehearsal::plan {
 struct Pipeline {
   const ScheduleRow* schedule = nullptr;
   PipelineShape shape;            ///< of one copy of the model
-  int copies = 1;                 ///< Placement::Both: 2, which go opposite ways and share out the micro-batches
+  int copies = 1;                 ///< ChunkPlacement::Both: 2, which go opposite ways and share out the micro-batches
   std::vector<PartPlace> places;  ///< by part
   std::vector<int> part_of_node;  ///< kAnyStage where every stage has it
   std::vector<bool> can_wait;     ///< backward nodes whose results stay in their part; empty unless the schedule splits the backward pass

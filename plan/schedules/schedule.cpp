@@ -61,18 +61,18 @@ const ScheduleRow& schedule(std::string_view name) {
   throw BadInput("schedule", "'" + std::string(name) + "' is not known; known schedules: " + known);
 }
 
-int part_of(Placement placement, const PipelineShape& s, int stage, int chunk) {
-  const bool back = placement != Placement::Looped && chunk % 2 == 1;
+int part_of(ChunkPlacement placement, const PipelineShape& s, int stage, int chunk) {
+  const bool back = placement != ChunkPlacement::Looped && chunk % 2 == 1;
   const int along = back ? s.stages - 1 - stage : stage;
-  return placement == Placement::Both ? along : chunk * s.stages + along;
+  return placement == ChunkPlacement::Both ? along : chunk * s.stages + along;
 }
 
-int parts(Placement placement, const PipelineShape& s) { return placement == Placement::Both ? s.stages : s.stages * s.chunks; }
+int parts(ChunkPlacement placement, const PipelineShape& s) { return placement == ChunkPlacement::Both ? s.stages : s.stages * s.chunks; }
 
-std::vector<int> micro_batches_of(Placement placement, const PipelineShape& s, int chunk) {
+std::vector<int> micro_batches_of(ChunkPlacement placement, const PipelineShape& s, int chunk) {
   std::vector<int> list;
-  const int step = placement == Placement::Both ? 2 : 1;
-  for (int m = placement == Placement::Both ? chunk : 0; m < s.micro_batches; m += step) list.push_back(m);
+  const int step = placement == ChunkPlacement::Both ? 2 : 1;
+  for (int m = placement == ChunkPlacement::Both ? chunk : 0; m < s.micro_batches; m += step) list.push_back(m);
   return list;
 }
 

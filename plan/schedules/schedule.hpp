@@ -27,7 +27,7 @@ struct PipelineShape {
 };
 
 /// Where the parts of the model that follow each other lie.
-enum class Placement : std::uint8_t {
+enum class ChunkPlacement : std::uint8_t {
   Looped,  ///< part k on stage k mod p, chunk k / p
   V,       ///< there and back: the first p parts on stages 0 ... p-1, the next p on p-1 ... 0
   Both,    ///< every part twice: chunk 0 of stage s is part s, chunk 1 part p-1-s; each micro-batch goes through one of the two copies
@@ -42,15 +42,15 @@ struct PassTimes {
 struct ScheduleRow {
   std::string_view name;         ///< "gpipe", "1f1b"
   std::string_view description;  ///< with its source
-  /// Every slot of a stage in a step, in order. Micro-batches 0 ... m-1 pass each chunk forward, then backward (Placement::Both: even ones
-  /// chunk 0, odd ones chunk 1). Asynchronous rows: forward passes are ahead(), so the last ones are of the steps that follow (m, m+1,
+  /// Every slot of a stage in a step, in order. Micro-batches 0 ... m-1 pass each chunk forward, then backward (ChunkPlacement::Both: even
+  /// ones chunk 0, odd ones chunk 1). Asynchronous rows: forward passes are ahead(), so the last ones are of the steps that follow (m, m+1,
   /// ...).
   std::vector<PipelineSlot> (*order)(int stage, const PipelineShape&);
   /// Idle seconds of the stage that takes longest from its first slot to its last, when messages are free; nothing where no closed form is
   /// known. Zero-bubble rows: exact as their description says.
   std::optional<double> (*idle)(const PipelineShape&, const PassTimes&);
   int chunks = 1;  ///< that it wants on a stage; 0: as many as the plan's `interleave`
-  Placement placement = Placement::Looped;
+  ChunkPlacement placement = ChunkPlacement::Looped;
   bool splits_backward = false;
   /// Different mathematics: passes of a micro-batch use older weights, and steps follow each other without a flush.
   bool asynchronous = false;
@@ -84,11 +84,11 @@ struct ScheduleRow {
 /// Throws BadInput naming the schedule and listing the known ones.
 [[nodiscard]] const ScheduleRow& schedule(std::string_view name);
 
-/// Which part of the model a chunk of a stage is, counted from the input; Placement::Both: of its copy.
-[[nodiscard]] int part_of(Placement, const PipelineShape&, int stage, int chunk);
+/// Which part of the model a chunk of a stage is, counted from the input; ChunkPlacement::Both: of its copy.
+[[nodiscard]] int part_of(ChunkPlacement, const PipelineShape&, int stage, int chunk);
 /// Parts that a micro-batch passes.
-[[nodiscard]] int parts(Placement, const PipelineShape&);
+[[nodiscard]] int parts(ChunkPlacement, const PipelineShape&);
 /// Micro-batches that pass a chunk.
-[[nodiscard]] std::vector<int> micro_batches_of(Placement, const PipelineShape&, int chunk);
+[[nodiscard]] std::vector<int> micro_batches_of(ChunkPlacement, const PipelineShape&, int chunk);
 
 }  // namespace rehearsal::plan

@@ -23,7 +23,7 @@ std::vector<bool> free_nodes(const Graph& g) {
     const auto& node = g.nodes()[n];
     const bool counter = node.phase == Phase::Update;
     is_free[n] = std::all_of(node.inputs.begin(), node.inputs.end(), [&](TensorId t) {
-      if (t == TensorId::None || g[t].role == graph::Role::Constant || (counter && g[t].role == graph::Role::Slot)) return true;
+      if (t == TensorId::None || g[t].role == graph::TensorRole::Constant || (counter && g[t].role == graph::TensorRole::Slot)) return true;
       return g[t].producer != NodeId::None && is_free[graph::index(g[t].producer)];
     });
   }

@@ -72,7 +72,7 @@ ScheduleRow zero_bubble_v() {
       "1F1B (Qi et al., ICLR 2024, section 6)",
       v_order_of_zero_bubble, v_idle_of_zero_bubble};
   row.chunks = 2;
-  row.placement = Placement::V;
+  row.placement = ChunkPlacement::V;
   row.splits_backward = true;
   return row;
 }

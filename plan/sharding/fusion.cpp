@@ -132,7 +132,7 @@ class KernelFinder {
 
   [[nodiscard]] bool is_number(TensorId t, double value) const {
     const graph::Tensor& c = g_[t];
-    return c.role == graph::Role::Constant && c.contents.known() && graph::element_count(c.type.shape) == 1 &&
+    return c.role == graph::TensorRole::Constant && c.contents.known() && graph::element_count(c.type.shape) == 1 &&
            graph::read_reals(c.contents, c.type.shape, 0, 0).front() == value;
   }
 
@@ -159,7 +159,7 @@ class KernelFinder {
   /// The value of an operand that is one known number.
   [[nodiscard]] double number(NodeId n, std::size_t operand) const {
     const graph::Tensor& t = g_[g_[n].inputs[operand]];
-    if (t.role != graph::Role::Constant || !t.contents.known() || graph::element_count(t.type.shape) != 1)
+    if (t.role != graph::TensorRole::Constant || !t.contents.known() || graph::element_count(t.type.shape) != 1)
       throw FusionObstacle{named(n) + " reads " + t.name + ", which is no known number"};
     return graph::read_reals(t.contents, t.type.shape, 0, 0).front();
   }

@@ -44,7 +44,7 @@ AxisLayout result_layout(const IterDim* way, std::size_t o) {
   return way->kind == graph::LabelKind::Window ? partial(graph::LabelKind::Sum) : AxisLayout{};
 }
 
-bool is_stored(graph::Role r) { return graph::is_weight(r) || r == graph::Role::State || r == graph::Role::Slot; }
+bool is_stored(graph::TensorRole r) { return graph::is_weight(r) || r == graph::TensorRole::State || r == graph::TensorRole::Slot; }
 
 class LayoutPass {
  public:
@@ -77,7 +77,7 @@ class LayoutPass {
       if (node.phase != Phase::Forward) break;
       for (std::size_t i = 0; i < node.inputs.size(); ++i) {
         const TensorId t = node.inputs[i];
-        if (t != TensorId::None && graph_[t].producer == NodeId::None && graph_[t].role != graph::Role::Constant) agree(t, id, i);
+        if (t != TensorId::None && graph_[t].producer == NodeId::None && graph_[t].role != graph::TensorRole::Constant) agree(t, id, i);
       }
     }
   }
@@ -144,8 +144,8 @@ class LayoutPass {
   bool works_on_parameter(const graph::Node& node) const {
     return std::any_of(node.inputs.begin(), node.inputs.end(), [&](TensorId t) {
       if (t == TensorId::None || graph_[t].type.shape.empty()) return false;
-      const graph::Role role = graph_[t].role;
-      return role == graph::Role::Parameter || role == graph::Role::Slot || role == graph::Role::Gradient;
+      const graph::TensorRole role = graph_[t].role;
+      return role == graph::TensorRole::Parameter || role == graph::TensorRole::Slot || role == graph::TensorRole::Gradient;
     });
   }
 
@@ -218,7 +218,8 @@ class LayoutPass {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const TensorId t = node.inputs[i];
       if (t == TensorId::None) continue;
-      const bool unsettled = graph_[t].producer == NodeId::None && graph_[t].role != graph::Role::Constant && !settled_[graph::index(t)];
+      const bool unsettled =
+          graph_[t].producer == NodeId::None && graph_[t].role != graph::TensorRole::Constant && !settled_[graph::index(t)];
       for (std::size_t a = 0; a < axes_; ++a) {
         const bool passed_on = passes_on(id, a) && (i == 0 || all_operands_sum(id));
         const IterDim* way = s_.choice(id, a);
@@ -325,7 +326,7 @@ class LayoutPass {
       const graph::Node& node = graph_.nodes()[n];
       for (std::size_t i = 0; i < node.inputs.size(); ++i) {
         const TensorId t = node.inputs[i];
-        if (t == TensorId::None || graph_[t].role != graph::Role::Input) continue;
+        if (t == TensorId::None || graph_[t].role != graph::TensorRole::Input) continue;
         Layout& loaded = s_.layouts[graph::index(t)];
         for (std::size_t a = 0; a < axes_; ++a) {
           AxisLayout want = s_.wanted[n][i][a];

@@ -138,7 +138,7 @@ const Value* ConstantMasks::value_of(TensorId t) {
   if (!fresh) return at->second ? &*at->second : nullptr;
   const graph::Tensor& tensor = g_[t];
   if (graph::element_count(tensor.type.shape) > kMostPairs) return nullptr;
-  if (tensor.role == graph::Role::Constant && tensor.contents.known()) {
+  if (tensor.role == graph::TensorRole::Constant && tensor.contents.known()) {
     Value value{tensor.type, {}, {}};
     if (value.integral())
       value.integers = graph::read_integers(tensor.contents, tensor.type.shape);

@@ -168,7 +168,8 @@ class RingFinder {
     const auto& inputs = g_[n].inputs;
     if (!is_flag(inputs[0]) || g_[g_[inputs[0]].producer].inputs[0] != inputs[2]) return false;
     const graph::Tensor& filling = g_[inputs[1]];
-    if (filling.role != graph::Role::Constant || !filling.contents.known() || graph::element_count(filling.type.shape) != 1) return false;
+    if (filling.role != graph::TensorRole::Constant || !filling.contents.known() || graph::element_count(filling.type.shape) != 1)
+      return false;
     return graph::read_reals(filling.contents, filling.type.shape, 0, 0).front() == 0;
   }
 

@@ -13,7 +13,7 @@ std::vector<bool> tensors_of_weights(const graph::Graph& g) {
     const graph::Tensor& tensor = g.tensors()[t];
     if (tensor.producer != NodeId::None) continue;
     weight[t] = graph::is_weight(tensor.role);
-    fixed[t] = tensor.role == graph::Role::Constant;
+    fixed[t] = tensor.role == graph::TensorRole::Constant;
   }
   for (const auto& node : g.nodes()) {
     if (node.phase != graph::Phase::Forward) break;
@@ -43,7 +43,8 @@ ShardingTask::ShardingTask(const graph::TrainingGraph& t, const graph::LogicalDi
       unsplit(a.size()) {
   for (std::size_t i = 0; i < graph.tensors().size(); ++i) {
     const graph::Tensor& tensor = graph.tensors()[i];
-    data_only[i] = tensor.producer == NodeId::None && (tensor.role == graph::Role::Input || tensor.role == graph::Role::Constant);
+    data_only[i] =
+        tensor.producer == NodeId::None && (tensor.role == graph::TensorRole::Input || tensor.role == graph::TensorRole::Constant);
   }
   for (const graph::Node& node : graph.nodes()) {
     bool from_data = true;

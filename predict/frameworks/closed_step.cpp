@@ -79,9 +79,9 @@ struct ChunkTime {
 };
 
 /// One kind of replica.
-class LanePlayer {
+class ReplicaPlayer {
  public:
-  LanePlayer(const StagedStep& step, const Lane& lane, int micro_batches)
+  ReplicaPlayer(const StagedStep& step, const ReplicaKind& lane, int micro_batches)
       : step_(step), lane_(lane), job_(step.job), shape_(step.shape), micro_batches_(micro_batches) {
     shape_.micro_batches = micro_batches;
     const auto stages = static_cast<std::size_t>(shape_.stages);
@@ -341,7 +341,7 @@ class LanePlayer {
   }
 
   const StagedStep& step_;
-  const Lane& lane_;
+  const ReplicaKind& lane_;
   const FrameworkJob& job_;
   plan::PipelineShape shape_;
   int micro_batches_;
@@ -354,15 +354,15 @@ class LanePlayer {
   std::vector<std::vector<double>> gathered_;            ///< [chunk][unit]: when its parameters are there; empty: they are
 };
 
-std::vector<StepTime> played(const StagedStep& step, const Lane& lane, int micro_batches) {
-  LanePlayer player(step, lane, micro_batches);
+std::vector<StepTime> played(const StagedStep& step, const ReplicaKind& lane, int micro_batches) {
+  ReplicaPlayer player(step, lane, micro_batches);
   player.play();
   return player.ends();
 }
 
 /// Once a pipeline is filled, every round of as many micro-batches as stages takes equally longer, until a host that is ahead, because the
 /// device waited for parameters at first, has nothing left of its lead.
-std::vector<StepTime> stage_times(const StagedStep& step, const Lane& lane) {
+std::vector<StepTime> stage_times(const StagedStep& step, const ReplicaKind& lane) {
   constexpr int kRounds = 3, kWorthWhile = 2;
   const int stages = step.shape.stages, m = step.shape.micro_batches;
   if (m <= (kRounds + kWorthWhile) * stages) return played(step, lane, m);
@@ -378,7 +378,7 @@ std::vector<StepTime> stage_times(const StagedStep& step, const Lane& lane) {
 }
 
 /// The step of the stage that the others wait for: its own time, and what it waits after that until all have ended.
-StepTime lane_time(const StagedStep& step, const Lane& lane) {
+StepTime lane_time(const StagedStep& step, const ReplicaKind& lane) {
   const auto times = stage_times(step, lane);
   std::vector<RankEnd> ends;
   for (const auto& t : times) ends.push_back({t.stage, t.seconds, t.bubble});

@@ -26,7 +26,7 @@ bool is_statistic(const graph::Node& node) {
 /// A mask of queries against keys that was known when the graph was made: a triangle, since what hides padding depends on the input.
 bool is_stored_mask(const graph::Tensor& t) {
   const auto& shape = t.type.shape;
-  return t.role == graph::Role::Constant && t.type.dtype == DType::Bool && shape.size() >= 2 && shape.back() > 1 &&
+  return t.role == graph::TensorRole::Constant && t.type.dtype == DType::Bool && shape.size() >= 2 && shape.back() > 1 &&
          shape[shape.size() - 2] > 1;
 }
 
@@ -135,9 +135,9 @@ const graph::Node* Flow::origin(TensorId t) const {
 void Flow::mark_origins() {
   for (std::size_t t = 0; t < marks_.size(); ++t) {
     const auto role = graph_->tensors()[t].role;
-    if (role == graph::Role::Input) marks_[t] |= kActivation;
+    if (role == graph::TensorRole::Input) marks_[t] |= kActivation;
     if (graph::is_weight(role)) marks_[t] |= kWeight;
-    if (role == graph::Role::Parameter) marks_[t] |= kGradient;
+    if (role == graph::TensorRole::Parameter) marks_[t] |= kGradient;
   }
   for (std::size_t n = 0; n < core_of_.size(); ++n) {
     const auto& node = graph_->nodes()[n];

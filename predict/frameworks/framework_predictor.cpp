@@ -11,9 +11,9 @@
 #include "predict/bottleneck.hpp"
 #include "predict/checkpoint_size.hpp"
 #include "predict/frameworks/closed_step.hpp"
+#include "predict/frameworks/framework_program.hpp"
 #include "predict/frameworks/least_step.hpp"
 #include "predict/frameworks/memory.hpp"
-#include "predict/frameworks/framework_program.hpp"
 #include "predict/frameworks/questions.hpp"
 
 namespace rehearsal::predict::frameworks {
@@ -25,7 +25,7 @@ using Question = Questions::Question;
 
 class FrameworkPredictor final : public Predictor {
  public:
-  FrameworkPredictor(Training training, const platforms::Platform& platform, const costmodel::FrameworkProfile& profile,
+  FrameworkPredictor(TrainingRequest training, const platforms::Platform& platform, const costmodel::FrameworkProfile& profile,
                      costmodel::Site site)
       : platform_(platform), profile_(profile), site_(std::move(site)), cost_model_(platform.nodes.front().device, {}, "f32") {
     for (const auto& nodes : platform.nodes)
@@ -38,7 +38,7 @@ class FrameworkPredictor final : public Predictor {
     tokens_ = static_cast<double>(tokens_per_sample(graph()));
     const auto uses = graph::parameter_uses(graph());
     for (std::size_t t = 0; t < uses.size(); ++t) {
-      if (graph().tensors()[t].role != graph::Role::Parameter) continue;
+      if (graph().tensors()[t].role != graph::TensorRole::Parameter) continue;
       const auto update = graph::update_size(graph::optimizer_row(optimizer), uses[t]);
       weights_ += {update.elements, update.elements, update.state, update.moved, update.product_flops};
     }
@@ -260,7 +260,7 @@ class FrameworkPredictor final : public Predictor {
 
 }  // namespace
 
-std::unique_ptr<Predictor> framework_predictor(Training training, const platforms::Platform& platform,
+std::unique_ptr<Predictor> framework_predictor(TrainingRequest training, const platforms::Platform& platform,
                                                const costmodel::FrameworkProfile& profile, costmodel::Site site) {
   return std::make_unique<FrameworkPredictor>(std::move(training), platform, profile, std::move(site));
 }

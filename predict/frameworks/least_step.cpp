@@ -36,9 +36,9 @@ Passes passes_of(const StagedStep& step, const StepTimer& timer, const Chunk& ch
 }
 
 /// One kind of replica.
-class LaneBound {
+class ReplicaBound {
  public:
-  LaneBound(const StagedStep& step, const Lane& lane) : step_(step), lane_(lane) {
+  ReplicaBound(const StagedStep& step, const ReplicaKind& lane) : step_(step), lane_(lane) {
     for (std::size_t c = 0; c < step.chunks.size(); ++c) chunks_.push_back(passes_of(step, timer(step.stage_of(c)), step.chunks[c]));
   }
 
@@ -112,7 +112,7 @@ class LaneBound {
   }
 
   const StagedStep& step_;
-  const Lane& lane_;
+  const ReplicaKind& lane_;
   std::vector<Passes> chunks_;
 };
 
@@ -121,7 +121,7 @@ class LaneBound {
 StepTime least_step(const StagedStep& step) {
   StepTime most;
   for (const auto& lane : step.lanes)
-    if (auto own = LaneBound(step, lane).most(); own.seconds > most.seconds) most = own;
+    if (auto own = ReplicaBound(step, lane).most(); own.seconds > most.seconds) most = own;
   most.seconds *= kRounding;
   add_contents(step, most);
   return most;

@@ -25,7 +25,7 @@ class WeightCounter {
     Weights first_used;
     for (const auto t : s_.model.graph().nodes()[node].inputs) {
       if (t == TensorId::None || !graph::is_weight(s_.model.graph()[t].role)) continue;
-      const bool trained = s_.model.graph()[t].role == graph::Role::Parameter;
+      const bool trained = s_.model.graph()[t].role == graph::TensorRole::Parameter;
       const Weights elements = trained ? with_update(t) : Weights{s_.elements(t)};
       const auto [known, fresh] = part_of_.try_emplace(t, part.span);
       if (!fresh) {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "costmodel/kernel_rows.hpp"
 #include "costmodel/collective_library.hpp"
+#include "costmodel/kernel_rows.hpp"
 
 namespace rehearsal::predict::frameworks {
 
@@ -19,7 +19,7 @@ enum class ExchangeAxis : std::uint8_t { Tensor, Context, Expert };
 struct Exchange {
   costmodel::CollectiveKind kind = costmodel::CollectiveKind::AllReduce;
   ExchangeAxis axis = ExchangeAxis::Tensor;
-  double bytes = 0;  ///< of the whole vector, as costmodel::CollectiveLinks counts it
+  double bytes = 0;  ///< of the whole vector, as costmodel::CollectiveLibrary counts it
 };
 
 /// One kernel or one exchange of a pass.

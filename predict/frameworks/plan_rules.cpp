@@ -4,9 +4,9 @@
 #include <array>
 
 #include "base/join.hpp"
+#include "plan/batch_shares.hpp"
 #include "plan/plan_keys.hpp"
 #include "plan/schedules/model_chunks.hpp"
-#include "plan/batch_shares.hpp"
 #include "predict/frameworks/framework_job.hpp"
 
 namespace rehearsal::predict::frameworks {
@@ -71,7 +71,7 @@ void schedule(const PlanQuestion& q, Violations& v) {
   const auto& row = plan::schedule_of(q.plan);
   if (row.asynchronous)
     v.push_back({"schedule", q.profile.name + " finishes all micro-batches before it updates weights", "use a schedule with a flush"});
-  if (row.placement == plan::Placement::Both)
+  if (row.placement == plan::ChunkPlacement::Both)
     v.push_back({"schedule", q.profile.name + " keeps one copy of the model, and " + std::string(row.name) + " two", "use 1f1b"});
 }
 

@@ -67,7 +67,7 @@ class Questions {
   TrainingSetting setting_;
   FoldedModel model_;
   std::unique_ptr<FoldedModel> by_nodes_;
-  costmodel::CollectiveLinks network_;
+  costmodel::CollectiveLibrary network_;
   const costmodel::Constants& constants_;
   SplitLimits limits_;
   std::map<PartsKey, std::unique_ptr<ModelParts>> parts_;

@@ -94,7 +94,8 @@ constexpr RecipeRow kRecipe[] = {
      set_packed},
     {"parallel_blocks", "on|off", "attention and feed-forward layer share one sum over tp", set_switch<&Recipe::parallel_blocks>},
     {"power", "watts|auto|stages",
-     "limit of a device; auto: estimate takes that of least energy, search ranks plans under all; stages: those of a pipeline that wait for "
+     "limit of a device; auto: estimate takes that of least energy, search ranks plans under all; stages: those of a pipeline that wait "
+     "for "
      "others run at lower clocks",
      set_power},
 };
@@ -109,7 +110,7 @@ double bytes_of_frozen(std::string_view type) {
 }
 
 void require_effect(const Recipe& recipe, const graph::Graph& model) {
-  const bool frozen = std::ranges::any_of(model.tensors(), [](const graph::Tensor& t) { return t.role == graph::Role::Frozen; });
+  const bool frozen = std::ranges::any_of(model.tensors(), [](const graph::Tensor& t) { return t.role == graph::TensorRole::Frozen; });
   if (recipe.frozen_bytes > 0 && !frozen)
     throw Refusal("--recipe frozen: every weight of the model is trained; say with --lora or --freeze which are not");
   if (recipe.expert_overlap && router_of(model) == nullptr) throw Refusal("--recipe expert_overlap: the model has no experts");

@@ -34,7 +34,7 @@ std::vector<double> slowness_of(const StagedStep& step) {
 void check_schedule(const FrameworkJob& job, const plan::ScheduleRow& row, const plan::PipelineShape& shape) {
   const auto refuse = [&](const std::string& why) { throw Refusal("plan: schedule=" + job.plan.schedule + ": " + why); };
   if (row.asynchronous) refuse(job.profile.name + " finishes all micro-batches before it updates its weights");
-  if (row.placement == plan::Placement::Both) refuse(job.profile.name + " keeps one copy of the model");
+  if (row.placement == plan::ChunkPlacement::Both) refuse(job.profile.name + " keeps one copy of the model");
   if (row.refusal != nullptr)
     if (const auto why = row.refusal(shape); !why.empty()) refuse(why);
 }
@@ -51,7 +51,7 @@ StagedStep Stager::staged(const FrameworkJob& job, const Timers& timers) {
   StagedStep step{job, &plan::schedule_of(job.plan), plan::pipeline_shape(job.plan, job.micro_batches), {}, {}, {}, {}};
   check_schedule(job, *step.schedule, step.shape);
   for (auto& groups : device_groups_of_stages(job.platform, job.plan)) {
-    Lane lane{std::move(groups), {}};
+    ReplicaKind lane{std::move(groups), {}};
     for (const auto group : lane.groups) lane.timers.push_back(&*timers[group]);
     step.lanes.push_back(std::move(lane));
   }

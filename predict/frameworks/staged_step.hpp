@@ -13,7 +13,7 @@
 namespace rehearsal::predict::frameworks {
 
 /// What the stages of one kind of replica run on.
-struct Lane {
+struct ReplicaKind {
   std::vector<std::size_t> groups;       ///< of nodes, by stage
   std::vector<const StepTimer*> timers;  ///< by stage
 };
@@ -22,9 +22,9 @@ struct StagedStep {
   const FrameworkJob& job;
   const plan::ScheduleRow* schedule = nullptr;
   plan::PipelineShape shape;
-  std::span<const Chunk> chunks;  ///< in the order in which a micro-batch passes them
-  std::vector<Lane> lanes;        ///< kinds of replicas; the slowest sets the pace
-  std::span<const int> held;      ///< by stage: passes of chunks whose activations it keeps at once
+  std::span<const Chunk> chunks;   ///< in the order in which a micro-batch passes them
+  std::vector<ReplicaKind> lanes;  ///< kinds of replicas; the slowest sets the pace
+  std::span<const int> held;       ///< by stage: passes of chunks whose activations it keeps at once
 
   /// Which chunk of the model a stage's own chunk is.
   [[nodiscard]] std::size_t chunk_of(int stage, int own) const {
@@ -57,7 +57,7 @@ class Stager {
  private:
   using ShapeKey = std::tuple<const plan::ScheduleRow*, int, int, int>;  ///< stages, chunks, micro-batches
   std::map<ShapeKey, std::vector<int>> held_;
-  std::map<const Timers*, std::map<std::tuple<plan::Placement, int, int>, std::vector<Chunk>>> cuts_;
+  std::map<const Timers*, std::map<std::tuple<plan::ChunkPlacement, int, int>, std::vector<Chunk>>> cuts_;
 };
 
 /// Fills buckets: gradients that are ready are summed when there are enough of them.

@@ -67,7 +67,7 @@ void TimedPass::add(const TimedStep& step) {
   (step.exchange ? exchanges : kernels) += step.queue.device;
 }
 
-StepTimer::StepTimer(const ModelParts& model, const FrameworkJob& job, const costmodel::CollectiveLinks& network,
+StepTimer::StepTimer(const ModelParts& model, const FrameworkJob& job, const costmodel::CollectiveLibrary& network,
                      const costmodel::Constants& c, std::size_t group)
     : model_(model),
       job_(job),

@@ -3,11 +3,11 @@
 
 #include <vector>
 
+#include "costmodel/collective_library.hpp"
 #include "costmodel/cost_model.hpp"
 #include "costmodel/kernel_rows.hpp"
-#include "costmodel/collective_library.hpp"
-#include "predict/frameworks/groups.hpp"
 #include "predict/frameworks/framework_job.hpp"
+#include "predict/frameworks/groups.hpp"
 #include "predict/frameworks/model_part.hpp"
 
 namespace rehearsal::predict::frameworks {
@@ -58,7 +58,7 @@ struct PartTime {
 
 class StepTimer {
  public:
-  StepTimer(const ModelParts&, const FrameworkJob&, const costmodel::CollectiveLinks&, const costmodel::Constants&, std::size_t group);
+  StepTimer(const ModelParts&, const FrameworkJob&, const costmodel::CollectiveLibrary&, const costmodel::Constants&, std::size_t group);
 
   /// The same at a share of the device's clock: kernels take as much longer, what travels does not.
   [[nodiscard]] StepTimer at_clock(double share) const;
@@ -105,7 +105,7 @@ class StepTimer {
 
   const ModelParts& model_;
   const FrameworkJob& job_;
-  const costmodel::CollectiveLinks& network_;
+  const costmodel::CollectiveLibrary& network_;
   const costmodel::Constants& c_;
   const platforms::NodeGroup& node_;
   const platforms::Device& device_;

@@ -8,7 +8,7 @@ namespace rehearsal::predict::scaling {
 namespace {
 
 constexpr std::string_view kMassiveText = "MassiveText, 32,000 tokens of SentencePiece";
-constexpr Span kChinchillaParameters{7e7, 1.6e10}, kChinchillaTokens{5e9, 5e11};
+constexpr FittedRange kChinchillaParameters{7e7, 1.6e10}, kChinchillaTokens{5e9, 5e11};
 
 /// Approaches 1 and 2 are published as exponents and what they give for Gopher's compute.
 constexpr double kGopher = 5.76e23;

@@ -12,7 +12,7 @@ struct LanguageModel {
   Flops per_token;                ///< forward and backward, as the graph's operators count them: attention and the words' scores, too
   double tokens_per_sample = 0;
 
-  [[nodiscard]] Scale scale(double tokens) const { return {parameters, without_embeddings, tokens}; }
+  [[nodiscard]] TrainingSize scale(double tokens) const { return {parameters, without_embeddings, tokens}; }
   /// per_token over 6 N: what C = 6 N D leaves out.
   [[nodiscard]] double flops_over_six_n() const { return per_token.value() / (kFlopsOfParameterAndToken * parameters); }
 };

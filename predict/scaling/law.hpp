@@ -15,14 +15,14 @@ namespace rehearsal::predict::scaling {
 /// twice as many of the backward pass (Kaplan et al. 2020, section 2.1).
 inline constexpr double kFlopsOfParameterAndToken = 6;
 
-struct Span {
+struct FittedRange {
   double low = 0, high = 0;  ///< both 0: the source does not say
   [[nodiscard]] bool known() const { return high > 0; }
   [[nodiscard]] bool holds(double x) const { return !known() || (x >= low && x <= high); }
 };
 
 /// What of a training laws look at.
-struct Scale {
+struct TrainingSize {
   double parameters = 0;          ///< all of them
   double without_embeddings = 0;  ///< those that no row of the vocabulary has
   double tokens = 0;              ///< each seen once
@@ -34,19 +34,19 @@ struct Allocation {
 };
 
 struct ScalingLaw {
-  std::string_view name;                 ///< as in --law
-  std::string_view source;               ///< authors, title, year, and where in it
-  std::string_view data;                 ///< what the losses are of: text, vocabulary. Losses on other data differ by more than laws do
-  bool without_embeddings = false;       ///< which parameters it counts
-  Span parameters{}, tokens{}, flops{};  ///< of the runs that it was fitted to
+  std::string_view name;            ///< as in --law
+  std::string_view source;          ///< authors, title, year, and where in it
+  std::string_view data;            ///< what the losses are of: text, vocabulary. Losses on other data differ by more than laws do
+  bool without_embeddings = false;  ///< which parameters it counts
+  FittedRange parameters{}, tokens{}, flops{};  ///< of the runs that it was fitted to
   /// Nats a token (Hestness: a word), by the parameters that it counts and the tokens; nullptr: the source gives none.
   double (*loss)(double parameters, double tokens) = nullptr;
   /// By C = 6 N D; nullptr: the source gives none.
   Allocation (*best)(Flops) = nullptr;
   std::string_view superseded = {};  ///< what later work found wrong with its allocation; empty: nothing known
 
-  [[nodiscard]] double counted(const Scale& s) const { return without_embeddings ? s.without_embeddings : s.parameters; }
-  [[nodiscard]] double loss_of(const Scale& s) const { return loss(counted(s), s.tokens); }
+  [[nodiscard]] double counted(const TrainingSize& s) const { return without_embeddings ? s.without_embeddings : s.parameters; }
+  [[nodiscard]] double loss_of(const TrainingSize& s) const { return loss(counted(s), s.tokens); }
 };
 
 [[nodiscard]] std::span<const ScalingLaw> scaling_laws();
@@ -56,7 +56,7 @@ struct ScalingLaw {
 [[nodiscard]] const ScalingLaw& known_law(const std::string& option, const std::string& name);
 
 /// "parameters 7.3e10 (fitted up to 1.6e10), tokens ... ": where a training lies outside of what the law was fitted to; empty: nowhere.
-[[nodiscard]] std::string outside(const ScalingLaw&, const Scale&);
+[[nodiscard]] std::string outside(const ScalingLaw&, const TrainingSize&);
 
 /// L = E + A / N^alpha + B / D^beta (Hoffmann et al. 2022, equation 2).
 struct ParametricLoss {

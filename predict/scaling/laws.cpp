@@ -18,7 +18,7 @@ const auto& law_rows() {
 }
 
 /// "parameters 7.3e+10 (fitted up to 1.6e+10)"
-std::string beyond(const char* what, double value, const Span& fitted) {
+std::string beyond(const char* what, double value, const FittedRange& fitted) {
   if (fitted.holds(value)) return {};
   char text[120];
   const bool above = value > fitted.high;
@@ -45,7 +45,7 @@ const ScalingLaw& known_law(const std::string& option, const std::string& name) 
   return law;
 }
 
-std::string outside(const ScalingLaw& law, const Scale& scale) {
+std::string outside(const ScalingLaw& law, const TrainingSize& scale) {
   const double n = law.counted(scale);
   std::vector<std::string> far;
   for (auto& text : {beyond("parameters", n, law.parameters), beyond("tokens", scale.tokens, law.tokens),

@@ -1,8 +1,9 @@
+#include "costmodel/collective_library.hpp"
+
 #include <algorithm>
 
 #include "base/error.hpp"
 #include "costmodel/embedded_constants.hpp"
-#include "costmodel/collective_library.hpp"
 #include "costmodel/wire_rings.hpp"
 #include "platforms/catalog.hpp"
 #include "tests/catch.hpp"
@@ -13,7 +14,7 @@ namespace {
 using Kind = CollectiveKind;
 
 LibraryTime ask(const std::string& platform, Kind kind, double bytes, Group group, LibraryRelease release = kNewestRelease) {
-  return CollectiveLinks(platforms::load(platform)).library(kind, bytes, group, published_constants().values, release);
+  return CollectiveLibrary(platforms::load(platform)).library(kind, bytes, group, published_constants().values, release);
 }
 
 const ProtocolRow& row_of(std::string_view algorithm, std::string_view protocol, LinkFamily links = LinkFamily::Nvlink) {
@@ -113,7 +114,7 @@ TEST_CASE("between nodes: steps of the tree, and a node's cards share the vector
   const auto filled = [](double ramp, double time, double rate) { return 1 + ramp * time * 1e-6 * rate / (1e9 + time * 1e-6 * rate); };
   const double inside = (6 + fabric.turn) / 4 * 1e9 / wire * filled(simple.ramp, simple.ramp_time, wire);
   const double between = 2 * 0.75 * 1e9 / card * filled(cards.ramp, cards.ramp_time, card) * 1.06;
-  const auto got = CollectiveLinks(platform).library(Kind::AllReduce, 1e9, {16, 4}, c);
+  const auto got = CollectiveLibrary(platform).library(Kind::AllReduce, 1e9, {16, 4}, c);
   CHECK(got.algorithm == "tree");
   CHECK(got.seconds == Approx(us * 1e-6 + between + cards.rest * inside));
 }
@@ -163,14 +164,14 @@ TEST_CASE("steps of Hopper and Blackwell take the table, all-to-alls and older d
   const auto& c = published_constants().values;
   for (const char* platform : {"dgx-h100", "gb200-nvl72"}) {
     INFO(platform);
-    const CollectiveLinks network(platforms::load(platform));
+    const CollectiveLibrary network(platforms::load(platform));
     CHECK(network.seconds(Kind::AllReduce, 1e8, {8, 0}, c) == network.library(Kind::AllReduce, 1e8, {8, 0}, c).seconds);
     // 7/8 of the vector over the port's share, and a start for the first message and each of three doublings.
     const double port = network.inside_rate(8, c), start = c[Coefficient::CollectiveLaunch] * 1e-6;
     CHECK(network.seconds(Kind::AllToAll, 1e8, {8, 0}, c) == Approx(7 / 8.0 * 1e8 / port + 4 * start));
   }
   // 30 + 2*7*2.9 us (closed form: launches, ranks that come late) against 8.8 + 1.2 + 14*0.91 (LL128 of a recent release).
-  const CollectiveLinks old(platforms::load("dgx-a100"));
+  const CollectiveLibrary old(platforms::load("dgx-a100"));
   CHECK(old.seconds(Kind::AllReduce, 1e4, {8, 0}, c) > 2 * old.library(Kind::AllReduce, 1e4, {8, 0}, c).seconds);
 }
 

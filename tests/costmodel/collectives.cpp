@@ -18,7 +18,7 @@ Constants constants() {
 }
 
 TEST_CASE("an all-reduce inside a switched node: links, pass over memory, latency") {
-  const CollectiveLinks network(platforms::load("dgx-a100"));
+  const CollectiveLibrary network(platforms::load("dgx-a100"));
   // 1e9 bytes on 8 devices: 2*7/8*1e9/(300e9*0.95) = 6.140 ms; 2.4*1e9/2.039e12 = 1.177 ms; (30 + 2*7*2.9)*1.5 us = 0.106 ms above 8 MB.
   const double expected = 2 * 7 / 8.0 * 1e9 / (300e9 * 0.95) + 2.4e9 / 2.039e12 + (30 + 14 * 2.9) * 1.5e-6;
   CHECK(network.seconds(CollectiveKind::AllReduce, 1e9, {8, 0}, constants()) == Approx(expected));
@@ -29,7 +29,7 @@ TEST_CASE("an all-reduce inside a switched node: links, pass over memory, latenc
 }
 
 TEST_CASE("between nodes the slower level counts whole and the faster a quarter") {
-  const CollectiveLinks network(platforms::load("dgx-a100"));
+  const CollectiveLibrary network(platforms::load("dgx-a100"));
   // 4 nodes of 8: a tree sends 2*3/4 of the buffer through 8 cards of 25 GB/s at 0.8, 3 % slower per doubling.
   const double inside = 2 * 7 / 8.0 * 1e9 / (300e9 * 0.95), between = 2 * 0.75 * 1e9 / (8 * 25e9 * 0.8) * (1 + 0.03 * 2);
   const double wait = ((30 + 14 * 2.9) * 1.5 + 2 * 2 * 50) * 1e-6;
@@ -37,7 +37,7 @@ TEST_CASE("between nodes the slower level counts whole and the faster a quarter"
 }
 
 TEST_CASE("a send between nodes uses the device's share of the cards") {
-  const CollectiveLinks network(platforms::load("dgx-a100"));
+  const CollectiveLibrary network(platforms::load("dgx-a100"));
   CHECK(network.send(2e7, true, constants()) == Approx(2e7 / (25e9 * 0.8) + 50e-6));
   CHECK(network.send(2e7, false, constants()) == Approx(2e7 / (300e9 * 0.95) + 2.9e-6));
 }
@@ -49,7 +49,7 @@ TEST_CASE("cards that send through the host lose more of their bandwidth and wai
   nic.bandwidth = BytesPerSecond(5e9);
   auto c = constants();
   c.set(Coefficient::LinkEthernet, 0.5);
-  const auto pair = [&] { return CollectiveLinks(platform).seconds(CollectiveKind::AllReduce, 1e8, {2, 1}, c); };
+  const auto pair = [&] { return CollectiveLibrary(platform).seconds(CollectiveKind::AllReduce, 1e8, {2, 1}, c); };
   // Between two nodes: 2*1/2 of the buffer through an eighth of the card; 3 % more for the doubling; twice 50 us a step, thrice as much.
   const double share = 5e9 / 8, passes = 2.4 * 1e8 / 2.039e12;
   const double rdma = 1e8 / (share * 0.8) * 1.03, ethernet = 1e8 / (share * 0.5) * 1.03;

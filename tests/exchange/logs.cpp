@@ -1,8 +1,8 @@
 // Logs of nccl-tests and OSU, and the links fitted to them.
 
 #include "base/error.hpp"
-#include "costmodel/constants.hpp"
 #include "costmodel/collective_library.hpp"
+#include "costmodel/constants.hpp"
 #include "exchange/logs/collective_log.hpp"
 #include "exchange/logs/link_fit.hpp"
 #include "platforms/catalog.hpp"
@@ -86,7 +86,7 @@ CollectiveLog messages_of(const platforms::Platform& platform, bool between) {
   CollectiveLog log{"OSU", std::nullopt, 2, 0, {}};
   for (double bytes = 64; bytes < 1e9; bytes *= 8)
     log.samples.push_back(
-        {Bytes(bytes), Seconds(costmodel::CollectiveLinks(platform).send(bytes, between, costmodel::published_constants().values))});
+        {Bytes(bytes), Seconds(costmodel::CollectiveLibrary(platform).send(bytes, between, costmodel::published_constants().values))});
   return log;
 }
 

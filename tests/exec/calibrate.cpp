@@ -29,7 +29,7 @@ const bench::CoreLimits kCore{FlopsPerSecond(1e11), FlopsPerSecond(5e10), BytesP
 
 TEST_CASE("statistics of runs are of the quiet ones where there are enough") {
   // CPU 1..8: quartile at index 2 is 3, median at index 4 is 5. Wall 10 disturbed, else 2, 3, 4: least 2, median at index 1 of three is 3.
-  std::vector<bench::Run> runs;
+  std::vector<bench::MeasuredRun> runs;
   for (int i = 1; i <= 8; ++i) runs.push_back({static_cast<double>(i), i <= 3 ? 1.0 + i : 10.0, i <= 3});
   const auto s = bench::sample_of({}, runs);
   CHECK(s.count == 8);

@@ -23,7 +23,7 @@ class Model {
     std::vector<double> values;
     for (std::int64_t i = 0; i < graph::element_count(shape); ++i) values.push_back(std::sin(++drawn_));
     parameters_.push_back(name);
-    return builder_.add_stored(name, {DType::F64, shape}, graph::Role::Parameter,
+    return builder_.add_stored(name, {DType::F64, shape}, graph::TensorRole::Parameter,
                                graph::contents_of(graph::Value::of_reals(std::move(values), shape, DType::F64)));
   }
   TensorId number(double value) {

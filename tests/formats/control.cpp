@@ -52,7 +52,7 @@ TEST_CASE("a loop is unrolled, and its weights stay one tensor", "[import]") {
   const ImportedModel model = looping(3).import();
   CHECK(count(model.graph, "MatMul") == 3);
   const auto& tensors = model.graph.tensors();
-  CHECK(std::count_if(tensors.begin(), tensors.end(), [](const graph::Tensor& t) { return t.role == graph::Role::Parameter; }) == 1);
+  CHECK(std::count_if(tensors.begin(), tensors.end(), [](const graph::Tensor& t) { return t.role == graph::TensorRole::Parameter; }) == 1);
   CHECK(model.tensors.at("all").shape == graph::Shape{3, 2, 3});
   CHECK(model.tensors.at("h").shape == graph::Shape{2, 3});
 }

@@ -44,7 +44,7 @@ const ExporterDamage* damage_of(const ImportedModel& model, const std::string& t
 
 bool is_parameter(const ImportedModel& model, const std::string& name) {
   const auto t = model.graph.find(name);
-  return t != graph::TensorId::None && model.graph[t].role == graph::Role::Parameter;
+  return t != graph::TensorId::None && model.graph[t].role == graph::TensorRole::Parameter;
 }
 
 /// Notes what the exporter folded a stored tensor from.
@@ -201,7 +201,7 @@ TEST_CASE("transposed matrices of copied layers are trained apart, those of othe
   };
   const auto parameters = [](const ImportedModel& model) {
     const auto& tensors = model.graph.tensors();
-    return std::count_if(tensors.begin(), tensors.end(), [](const auto& t) { return t.role == graph::Role::Parameter; });
+    return std::count_if(tensors.begin(), tensors.end(), [](const auto& t) { return t.role == graph::TensorRole::Parameter; });
   };
   const ImportedModel copies = model_of("layers.1.up");
   CHECK(parameters(copies) == 2);
@@ -294,7 +294,7 @@ TEST_CASE("ones and zeros of a normalization without weights are not those of an
   const ImportedModel plain = network(norm, "aten.instance_norm.default", {"%x", "None", "None", "None"});
   REQUIRE(damage_of(plain, "h/scale") != nullptr);
   CHECK(damage_of(plain, "h/scale")->what == "constant");
-  for (const char* name : {"h/scale", "h/bias"}) CHECK(tensor_of(plain, name).role == graph::Role::Constant);
+  for (const char* name : {"h/scale", "h/bias"}) CHECK(tensor_of(plain, name).role == graph::TensorRole::Constant);
   for (const char* name : {"n.weight", "n.bias"}) CHECK(is_parameter(plain, name));
   // only the bias is missing; a group normalization that was taken apart; the weights are there, or nothing is known
   const ImportedModel biased = network(norm, "aten.instance_norm.default", {"%x", "%p_n_weight", "None", "None"});
@@ -309,7 +309,7 @@ TEST_CASE("ones and zeros of a normalization without weights are not those of an
   unlisted.node("MatMul", {"h", "val_2"}, {"y"});
   sign(unlisted, {"fc.weight"});
   const ImportedModel renamed = unlisted.import();
-  CHECK(tensor_of(renamed, "h/scale").role == graph::Role::Constant);
+  CHECK(tensor_of(renamed, "h/scale").role == graph::TensorRole::Constant);
   CHECK(is_parameter(renamed, "val_2"));
   CHECK(network(norm, "another.function", {"%x", "None", "None"}).damage.empty());
 }
@@ -333,7 +333,7 @@ TEST_CASE("a trained file with constants of its own is read again") {
   };
   CHECK(values("n.weight") == std::vector<double>{1, 2, 3});
   CHECK(values("h/scale") == std::vector<double>{1, 1, 1});
-  CHECK(tensor_of(trained, "h/scale").role == graph::Role::Constant);
+  CHECK(tensor_of(trained, "h/scale").role == graph::TensorRole::Constant);
 }
 
 TEST_CASE("a folded normalization without weights is named, too") {
@@ -365,7 +365,7 @@ TEST_CASE("the model's call tells which weight or buffer an operand was") {
       "p_gain: PARAMETER target='gain'\n  p_other: PARAMETER target='other'\nb_scale: BUFFER target='scale' persistent=True\n");
   const ImportedModel model = m.import();
   for (const char* name : {"gain", "other"}) CHECK(is_parameter(model, name));
-  CHECK(tensor_of(model, "scale").role == graph::Role::Constant);
+  CHECK(tensor_of(model, "scale").role == graph::TensorRole::Constant);
   CHECK(damage_of(model, "scale")->what == "constant");
   CHECK(damage_of(model, "other")->what == "merged");
   std::map<std::string, int> reads;

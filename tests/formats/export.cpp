@@ -1,12 +1,11 @@
 // A graph written and read again is the same graph.
 
-#include "formats/onnx/model_export.hpp"
-
 #include <algorithm>
 #include <cstring>
 #include <set>
 
 #include "formats/onnx/export_trained.hpp"
+#include "formats/onnx/model_export.hpp"
 #include "formats/onnx/model_file.hpp"
 #include "graph/op_schema.hpp"
 #include "graph/training.hpp"
@@ -17,7 +16,7 @@
 namespace rehearsal::formats {
 namespace {
 
-using graph::Role;
+using graph::TensorRole;
 using testing::bad_input;
 using testing::ModelBuilder;
 using testing::set;
@@ -28,8 +27,8 @@ using testing::write_bytes;
 std::set<std::string> stored(const graph::Graph& graph) {
   std::set<std::string> rows;
   for (const graph::Tensor& tensor : graph.tensors()) {
-    if (tensor.role != Role::Parameter && tensor.role != Role::State) continue;
-    rows.insert((tensor.role == Role::State ? "state " : "parameter ") + tensor.name + " " + graph::to_text(tensor.type.shape));
+    if (tensor.role != TensorRole::Parameter && tensor.role != TensorRole::State) continue;
+    rows.insert((tensor.role == TensorRole::State ? "state " : "parameter ") + tensor.name + " " + graph::to_text(tensor.type.shape));
   }
   return rows;
 }
@@ -54,7 +53,7 @@ TEST_CASE("a model of the zoo keeps its operators, parameters and state", "[expo
     CHECK(read.graph[read.graph.outputs()[0]].type == model[model.outputs()[0]].type);
     CHECK(read.warnings.empty());
     for (const graph::Tensor& tensor : read.graph.tensors()) {
-      if (tensor.role == Role::Parameter) CHECK_FALSE(tensor.contents.known());
+      if (tensor.role == TensorRole::Parameter) CHECK_FALSE(tensor.contents.known());
     }
   }
 }
@@ -63,8 +62,8 @@ TEST_CASE("contents that follow a rule are written as rules", "[export]") {
   const TemporaryFolder folder;
   graph::GraphBuilder builder;
   const auto x = builder.add_input("x", {DType::F32, {2, 3}});
-  const auto w = builder.add_stored("w", {DType::F32, {3, 4}}, Role::Parameter, {DType::F32, graph::RandomNormal{0.5, 0.25}});
-  const auto b = builder.add_stored("b", {DType::F32, {4}}, Role::Parameter, {DType::F32, graph::Fill{0.5}});
+  const auto w = builder.add_stored("w", {DType::F32, {3, 4}}, TensorRole::Parameter, {DType::F32, graph::RandomNormal{0.5, 0.25}});
+  const auto b = builder.add_stored("b", {DType::F32, {4}}, TensorRole::Parameter, {DType::F32, graph::Fill{0.5}});
   builder.set_outputs({builder.add1("Gemm", {x, w, b})});
   export_onnx(std::move(builder).build(), folder.file("m.onnx"));
   const ImportedModel read = import_onnx(folder.file("m.onnx"), {});
@@ -83,7 +82,7 @@ TEST_CASE("weights are stored with the values that are given", "[export]") {
   options.weights = true;
   // every element of the tensor is the tensor's number
   options.values = [&](graph::TensorId t) -> const std::byte* {
-    if (model[t].role != Role::Parameter) return nullptr;
+    if (model[t].role != TensorRole::Parameter) return nullptr;
     const auto count = static_cast<std::size_t>(graph::element_count(model[t].type.shape));
     const std::vector<float> values(count, static_cast<float>(graph::index(t)));
     buffer.resize(count * sizeof(float));
@@ -95,7 +94,7 @@ TEST_CASE("weights are stored with the values that are given", "[export]") {
   CHECK(stored(read.graph) == stored(model));
   for (std::size_t i = 0; i < model.tensors().size(); ++i) {
     const graph::Tensor& tensor = model.tensors()[i];
-    if (tensor.role != Role::Parameter) continue;
+    if (tensor.role != TensorRole::Parameter) continue;
     const graph::Tensor& again = read.graph[read.graph.find(tensor.name)];
     CHECK(graph::read_reals(again.contents, again.type.shape, 0, 0).back() == static_cast<double>(i));
   }
@@ -110,7 +109,7 @@ TEST_CASE("frozen floats stay frozen, and means stay means", "[export]") {
   builder.set_outputs({builder.add1("ReduceSum", {product}, {{"axes", std::vector<std::int64_t>{1}}, {"scale", 0.25}})});
   export_onnx(std::move(builder).build(), folder.file("m.onnx"));
   const ImportedModel read = import_onnx(folder.file("m.onnx"), {});
-  CHECK(read.graph[read.graph.find("frozen")].role == Role::Constant);
+  CHECK(read.graph[read.graph.find("frozen")].role == TensorRole::Constant);
   CHECK(read.operators.at("ReduceMean") == 1);  // 1/4 of the sum of 4 elements
 }
 

@@ -9,8 +9,8 @@
 namespace rehearsal::formats {
 namespace {
 
-using graph::Role;
 using graph::Shape;
+using graph::TensorRole;
 using testing::bad_input;
 using testing::contains;
 using testing::ModelBuilder;
@@ -24,7 +24,7 @@ std::vector<std::string> operators(const ImportedModel& model) {
   return names;
 }
 
-Role role_of(const ImportedModel& model, const std::string& name) {
+TensorRole role_of(const ImportedModel& model, const std::string& name) {
   const graph::TensorId t = model.graph.find(name);
   REQUIRE(t != graph::TensorId::None);
   return model.graph[t].role;
@@ -225,7 +225,7 @@ TEST_CASE("a recurrent layer is unrolled, both ways", "[import]") {
   const auto names = operators(imported);
   // per direction one product with W for all steps, and one with R for every step but the first, whose state is zero: 2 * (1 + 2)
   CHECK(std::count(names.begin(), names.end(), "MatMul") == 6);
-  CHECK(role_of(imported, "r") == Role::Parameter);
+  CHECK(role_of(imported, "r") == TensorRole::Parameter);
 }
 
 TEST_CASE("functions, bounds and lengths of a recurrent layer become operators", "[import]") {
@@ -284,9 +284,9 @@ TEST_CASE("ones and zeros of a normalization without weights are no parameters",
   model.node("LayerNormalization", {"h", "gain", "shift"}, {"y"});
   const ImportedModel imported = model.import();
   std::size_t parameters = 0;
-  for (const auto& tensor : imported.graph.tensors()) parameters += tensor.role == Role::Parameter ? 1 : 0;
+  for (const auto& tensor : imported.graph.tensors()) parameters += tensor.role == TensorRole::Parameter ? 1 : 0;
   CHECK(parameters == 2);
-  CHECK(role_of(imported, "gain") == Role::Parameter);
+  CHECK(role_of(imported, "gain") == TensorRole::Parameter);
 }
 
 TEST_CASE("group normalization with numbers per group, as before version 21", "[import]") {

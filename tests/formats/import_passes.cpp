@@ -178,7 +178,7 @@ TEST_CASE("what is checked behind every pass finds a graph that a pass has broke
   CHECK(contains(of_another_type, "(Transpose)"));
   const auto of_another_shape = broken([](auto& b, auto y) { b.set_attribute(b[y].producer, "perm", std::vector<std::int64_t>{0, 1}); });
   CHECK(contains(of_another_shape, "of shape [2,3], which has [3,2]"));
-  CHECK(contains(broken([](auto& b, auto y) { b.set_role(y, graph::Role::Input); }), "has the role of an input, and is none"));
+  CHECK(contains(broken([](auto& b, auto y) { b.set_role(y, graph::TensorRole::Input); }), "has the role of an input, and is none"));
 }
 
 TEST_CASE("what is checked behind every pass finds a file that a pass has broken") {

@@ -10,8 +10,8 @@
 namespace rehearsal::formats {
 namespace {
 
-using graph::Role;
 using graph::Shape;
+using graph::TensorRole;
 using testing::bad_input;
 using testing::contains;
 using testing::ModelBuilder;
@@ -19,7 +19,7 @@ using testing::set;
 using testing::TemporaryFolder;
 using testing::write_bytes;
 
-Role role_of(const ImportedModel& model, const std::string& name) {
+TensorRole role_of(const ImportedModel& model, const std::string& name) {
   const graph::TensorId t = model.graph.find(name);
   REQUIRE(t != graph::TensorId::None);
   return model.graph[t].role;
@@ -45,9 +45,9 @@ TEST_CASE("roles of stored tensors", "[import]") {
     last = next;
   }
   const ImportedModel imported = model.import();
-  for (const char* name : {"conv.weight", "gain", "shift", "scale", "position"}) CHECK(role_of(imported, name) == Role::Parameter);
-  for (const char* name : {"temperature", "val_7", "mask"}) CHECK(role_of(imported, name) == Role::Constant);
-  for (const char* name : {"mean", "var"}) CHECK(role_of(imported, name) == Role::State);
+  for (const char* name : {"conv.weight", "gain", "shift", "scale", "position"}) CHECK(role_of(imported, name) == TensorRole::Parameter);
+  for (const char* name : {"temperature", "val_7", "mask"}) CHECK(role_of(imported, name) == TensorRole::Constant);
+  for (const char* name : {"mean", "var"}) CHECK(role_of(imported, name) == TensorRole::State);
 }
 
 TEST_CASE("positions as sines and cosines are no parameters unless the file says so", "[import]") {
@@ -74,15 +74,15 @@ TEST_CASE("positions as sines and cosines are no parameters unless the file says
     last = next;
   }
   const ImportedModel imported = model.import();
-  for (const char* name : {"inv_freq", "pe", "pos_embed"}) CHECK(role_of(imported, name) == Role::Constant);
-  for (const char* name : {"decay", "slopes", "learned"}) CHECK(role_of(imported, name) == Role::Parameter);
+  for (const char* name : {"inv_freq", "pe", "pos_embed"}) CHECK(role_of(imported, name) == TensorRole::Constant);
+  for (const char* name : {"decay", "slopes", "learned"}) CHECK(role_of(imported, name) == TensorRole::Parameter);
   auto& info = *model.graph().add_value_info();
   info.set_name("pos_embed");
   auto& entry = *info.add_metadata_props();
   entry.set_key("pkg.torch.export.graph_signature.InputSpec.kind");
   entry.set_value("PARAMETER");
   const ImportedModel declared = model.import();
-  CHECK(role_of(declared, "pos_embed") == Role::Parameter);
+  CHECK(role_of(declared, "pos_embed") == TensorRole::Parameter);
   CHECK(std::any_of(declared.warnings.begin(), declared.warnings.end(),
                     [](const std::string& w) { return w.find("'pos_embed'") != w.npos; }));
 }
@@ -104,8 +104,8 @@ TEST_CASE("what the exporter says about a tensor stands above the rule", "[impor
   model.node("Mul", {"x", "buffer"}, {"a"});
   model.node("Mul", {"a", "logit_scale"}, {"y"});
   const ImportedModel imported = model.import();
-  CHECK(role_of(imported, "buffer") == Role::Constant);
-  CHECK(role_of(imported, "logit_scale") == Role::Parameter);
+  CHECK(role_of(imported, "buffer") == TensorRole::Constant);
+  CHECK(role_of(imported, "logit_scale") == TensorRole::Parameter);
 }
 
 TEST_CASE("Identity of a stored tensor is a parameter of its own", "[import]") {
@@ -115,8 +115,8 @@ TEST_CASE("Identity of a stored tensor is a parameter of its own", "[import]") {
   model.node("Mul", {"x", "shared"}, {"a"});
   model.node("Mul", {"a", "b.weight"}, {"y"});
   const ImportedModel imported = model.import();
-  CHECK(role_of(imported, "shared") == Role::Parameter);
-  CHECK(role_of(imported, "b.weight") == Role::Parameter);
+  CHECK(role_of(imported, "shared") == TensorRole::Parameter);
+  CHECK(role_of(imported, "b.weight") == TensorRole::Parameter);
   const graph::Tensor& copy = imported.graph[imported.graph.find("b.weight")];
   CHECK(graph::read_reals(copy.contents, copy.type.shape, 0, 0) == std::vector<double>{1, 2, 3});
 }
@@ -127,7 +127,7 @@ TEST_CASE("a copy that the model makes of a weight is no parameter of its own", 
   traced.node("Identity", {"scale"}, {"/norm/Identity_output_0"});
   traced.node("Mul", {"x", "/norm/Identity_output_0"}, {"y"});
   const ImportedModel imported = traced.import();
-  CHECK(role_of(imported, "scale") == Role::Parameter);
+  CHECK(role_of(imported, "scale") == TensorRole::Parameter);
   CHECK(imported.graph.find("/norm/Identity_output_0") == graph::TensorId::None);
 
   ModelBuilder exported;  // torch.export lists its parameters
@@ -138,7 +138,7 @@ TEST_CASE("a copy that the model makes of a weight is no parameter of its own", 
   signature.set_key("pkg.torch.export.ExportedProgram.graph_signature");
   signature.set_value("# inputs\np_scale: PARAMETER target='scale'\n# outputs\n");
   const ImportedModel listed = exported.import();
-  CHECK(role_of(listed, "scale") == Role::Parameter);
+  CHECK(role_of(listed, "scale") == TensorRole::Parameter);
   CHECK(listed.graph.find("clone") == graph::TensorId::None);
 }
 
@@ -149,11 +149,11 @@ TEST_CASE("running statistics never share storage", "[import]") {
   model.node("BatchNormalization", {"a", "ones", "zeros", "zeros", "ones"}, {"y"}).set_name("second");
   const ImportedModel imported = model.import();
   std::size_t states = 0;
-  for (const auto& tensor : imported.graph.tensors()) states += tensor.role == Role::State;
+  for (const auto& tensor : imported.graph.tensors()) states += tensor.role == TensorRole::State;
   CHECK(states == 4);  // mean and variance of each
-  CHECK(role_of(imported, "first.running_mean") == Role::State);
-  CHECK(role_of(imported, "second.running_var") == Role::State);
-  CHECK(role_of(imported, "ones") == Role::Parameter);
+  CHECK(role_of(imported, "first.running_mean") == TensorRole::State);
+  CHECK(role_of(imported, "second.running_var") == TensorRole::State);
+  CHECK(role_of(imported, "ones") == TensorRole::Parameter);
   CHECK_FALSE(imported.warnings.empty());
 }
 
@@ -167,7 +167,7 @@ TEST_CASE("files without weights: inputs, declared names, generated tensors", "[
   ImportOptions options;
   options.batch = 2;
   const ImportedModel imported = model.import(options);
-  for (const char* name : {"a.weight", "b.weight", "c.weight"}) CHECK(role_of(imported, name) == Role::Parameter);
+  for (const char* name : {"a.weight", "b.weight", "c.weight"}) CHECK(role_of(imported, name) == TensorRole::Parameter);
   CHECK(imported.graph.inputs().size() == 1);
   CHECK(imported.tensors.at("y").shape == Shape{2, 6});
   CHECK_FALSE(imported.graph[imported.graph.find("a.weight")].contents.known());
@@ -180,8 +180,8 @@ TEST_CASE("an input that TorchScript numbered is data", "[import]") {
   model.node("MatMul", {"input.1", "fc.weight"}, {"h"});
   model.node("Mul", {"h", "fc.scale"}, {"y"});
   const ImportedModel imported = model.import();
-  CHECK(role_of(imported, "input.1") == Role::Input);
-  CHECK(role_of(imported, "fc.scale") == Role::Parameter);
+  CHECK(role_of(imported, "input.1") == TensorRole::Input);
+  CHECK(role_of(imported, "fc.scale") == TensorRole::Parameter);
 }
 
 TEST_CASE("what exporters of PyTorch compute from nothing is no weight", "[import]") {
@@ -191,7 +191,7 @@ TEST_CASE("what exporters of PyTorch compute from nothing is no weight", "[impor
   model.node("ConstantOfShape", {"shape"}, {"/decoder/ConstantOfShape_output_0"});
   set(model.node("Gemm", {"x", "/decoder/ConstantOfShape_output_0"}, {"y"}), "transB", std::int64_t{1});
   const ImportedModel imported = model.import();
-  for (const auto& tensor : imported.graph.tensors()) CHECK(tensor.role != Role::Parameter);
+  for (const auto& tensor : imported.graph.tensors()) CHECK(tensor.role != TensorRole::Parameter);
 
   // nor what torch.export does not list: the ones of a normalization without weights
   ModelBuilder listed(21);
@@ -203,7 +203,7 @@ TEST_CASE("what exporters of PyTorch compute from nothing is no weight", "[impor
   listed.node("ConstantOfShape", {"shape"}, {"val_7"});
   listed.node("LayerNormalization", {"h", "val_7"}, {"y"});
   const ImportedModel unlisted = listed.import();
-  for (const auto& tensor : unlisted.graph.tensors()) CHECK((tensor.role == Role::Parameter) == (tensor.name == "fc.weight"));
+  for (const auto& tensor : unlisted.graph.tensors()) CHECK((tensor.role == TensorRole::Parameter) == (tensor.name == "fc.weight"));
 }
 
 TEST_CASE("external data", "[import]") {

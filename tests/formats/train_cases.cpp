@@ -24,7 +24,7 @@ std::set<std::string> trained(const graph::Graph& graph, const std::vector<std::
   for (const graph::Tensor& tensor : graph.tensors()) {
     const bool out = std::any_of(frozen.begin(), frozen.end(),
                                  [&](const std::string& glob) { return fnmatch(glob.c_str(), tensor.name.c_str(), 0) == 0; });
-    if (tensor.role == graph::Role::Parameter && !out) names.insert(tensor.name);
+    if (tensor.role == graph::TensorRole::Parameter && !out) names.insert(tensor.name);
   }
   return names;
 }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kGpt = "zoo:gpt?layers=2&hidden=16&heads=2&seq=6&vocab=24&batch=2";
 
-std::set<std::string> names(const Graph& g, Role role) {
+std::set<std::string> names(const Graph& g, TensorRole role) {
   std::set<std::string> names;
   for (const Tensor& t : g.tensors())
     if (t.role == role) names.insert(t.name);
@@ -27,7 +27,7 @@ std::set<std::string> names(const Graph& g, Role role) {
 Graph transposed_twice() {
   GraphBuilder b;
   const TensorId x = b.add_input("x", {DType::F32, {4, 6}});
-  const TensorId w = b.add_stored("w", {DType::F32, {8, 6}}, Role::Parameter, {DType::F32, Fill{1}});
+  const TensorId w = b.add_stored("w", {DType::F32, {8, 6}}, TensorRole::Parameter, {DType::F32, Fill{1}});
   const auto product = [&](const char* name) {
     return b.add("MatMul", {x, w}, {{"trans_b", std::int64_t{1}}}, {name, Phase::Forward, NodeId::None, {}}).front();
   };
@@ -42,8 +42,8 @@ TEST_CASE("adapters stand beside every matrix but the one that makes the result,
   const Graph model = zoo::build(kGpt);
   const auto adapted = with_adapters(model, {4, 8, {}});
   CHECK(adapted.weights == 2 * 4);  // attention's input and output, both of the feed-forward layer
-  CHECK(names(adapted.graph, Role::Frozen) == names(model, Role::Parameter));
-  const auto trained = names(adapted.graph, Role::Parameter);
+  CHECK(names(adapted.graph, TensorRole::Frozen) == names(model, TensorRole::Parameter));
+  const auto trained = names(adapted.graph, TensorRole::Parameter);
   CHECK(trained.size() == 2 * 8);
   std::int64_t elements = 0;
   for (const auto& name : trained) {
@@ -90,8 +90,8 @@ TEST_CASE("globs choose the roles of a model without its training graph") {
   options.freeze = {"*"};
   options.train = {"*ln_f*"};
   const Graph model = with_roles(zoo::build(kGpt), options, warnings);
-  for (const auto& name : names(model, Role::Parameter)) CHECK_THAT(name, contains("ln_f"));
-  CHECK_FALSE(names(model, Role::Parameter).empty());
-  CHECK_FALSE(names(model, Role::Frozen).empty());
+  for (const auto& name : names(model, TensorRole::Parameter)) CHECK_THAT(name, contains("ln_f"));
+  CHECK_FALSE(names(model, TensorRole::Parameter).empty());
+  CHECK_FALSE(names(model, TensorRole::Frozen).empty());
   CHECK(warnings.empty());
 }

@@ -27,7 +27,7 @@ TEST_CASE("nodes of known small operands are folded and leave no node") {
   const TensorId sum = builder.add1("Add", {a, b});
   REQUIRE(builder.value(sum) != nullptr);
   CHECK(builder.value(sum)->integers == std::vector<std::int64_t>{11, 22});
-  CHECK(builder[sum].role == Role::Constant);
+  CHECK(builder[sum].role == TensorRole::Constant);
   CHECK(builder.node_count() == 0);
   // folded values are stored as contents too, so that they reach the run
   CHECK(read_integers(builder[sum].contents, {2}) == std::vector<std::int64_t>{11, 22});
@@ -56,8 +56,8 @@ TEST_CASE("a continued graph folds with its small constants") {
 TEST_CASE("build drops what nothing needs and renumbers the rest") {
   GraphBuilder builder;
   const TensorId unused_input = builder.add_input("unused", kPair), x = builder.add_input("x", kPair);
-  const TensorId dead_weight = builder.add_stored("dead_weight", kPair, Role::Parameter, {}),
-                 w = builder.add_stored("w", kPair, Role::Parameter, {});
+  const TensorId dead_weight = builder.add_stored("dead_weight", kPair, TensorRole::Parameter, {}),
+                 w = builder.add_stored("w", kPair, TensorRole::Parameter, {});
   builder.add("Mul", {x, dead_weight}, {}, named("dead"));
   const TensorId y = builder.add("Mul", {x, w}, {}, named("live")).front();
   builder.set_outputs({y});
@@ -73,7 +73,7 @@ TEST_CASE("build drops what nothing needs and renumbers the rest") {
 
 TEST_CASE("build keeps updates and puts the phases in order") {
   GraphBuilder builder;
-  const TensorId x = builder.add_input("x", kPair), state = builder.add_stored("state", kPair, Role::State, {});
+  const TensorId x = builder.add_input("x", kPair), state = builder.add_stored("state", kPair, TensorRole::State, {});
   const TensorId next = builder.add("Add", {x, state}, {}, named("update", Phase::Update)).front();
   builder.set_stored_in(next, state);
   const TensorId y = builder.add("Mul", {x, x}, {}, named("forward")).front();
@@ -81,7 +81,7 @@ TEST_CASE("build keeps updates and puts the phases in order") {
   const Graph graph = std::move(builder).build();
   CHECK(node_names(graph) == std::vector<std::string>{"forward", "update"});
   const TensorId updated = graph[static_cast<NodeId>(1)].outputs[0];
-  CHECK(graph[updated].role == Role::Updated);
+  CHECK(graph[updated].role == TensorRole::Updated);
   CHECK(graph[graph[updated].stored_in].name == "state");
   CHECK(graph[updated].producer == static_cast<NodeId>(1));
 }
@@ -110,7 +110,7 @@ TEST_CASE("the hash follows the computation, not the values") {
   const auto graph_of = [](double value, const char* op, std::int64_t size) {
     GraphBuilder builder;
     const TensorId x = builder.add_input("x", {DType::F32, {size}}),
-                   w = builder.add_stored("w", {DType::F32, {size}}, Role::Parameter, {DType::F32, Fill{value}});
+                   w = builder.add_stored("w", {DType::F32, {size}}, TensorRole::Parameter, {DType::F32, Fill{value}});
     builder.set_outputs({builder.add1(op, {x, w})});
     return std::move(builder).build().hash();
   };

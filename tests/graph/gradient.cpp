@@ -28,7 +28,7 @@ std::vector<TensorId> gradients(GraphBuilder& builder, TensorId loss, std::vecto
 
 TEST_CASE("gradients of several consumers are added in the order of the forward nodes") {
   GraphBuilder builder;
-  const TensorId x = builder.add_stored("x", kPair, Role::Parameter, {});
+  const TensorId x = builder.add_stored("x", kPair, TensorRole::Parameter, {});
   const TensorId a = builder.add1("Sigmoid", {x}), b = builder.add1("Tanh", {x}), c = builder.add1("Exp", {x});
   const TensorId loss = sum_of(builder, builder.add1("Mul", {builder.add1("Mul", {a, b}), c}));
   const TensorId total = gradients(builder, loss, {x})[0];
@@ -45,7 +45,7 @@ TEST_CASE("gradients of several consumers are added in the order of the forward 
 
 TEST_CASE("backward nodes carry their phase and their forward node") {
   GraphBuilder builder;
-  const TensorId x = builder.add_stored("x", kPair, Role::Parameter, {});
+  const TensorId x = builder.add_stored("x", kPair, TensorRole::Parameter, {});
   const TensorId loss = sum_of(builder, builder.add1("Sigmoid", {x}));
   const std::size_t forward_nodes = builder.node_count();
   gradients(builder, loss, {x});
@@ -59,9 +59,9 @@ TEST_CASE("backward nodes carry their phase and their forward node") {
 TEST_CASE("a gradient of a broadcast operand has the operand's shape") {
   GraphBuilder builder;
   const TensorId x = builder.add_input("x", {DType::F32, {4, 3, 5}});
-  const TensorId row = builder.add_stored("row", {DType::F32, {5}}, Role::Parameter, {}),
-                 column = builder.add_stored("column", {DType::F32, {3, 1}}, Role::Parameter, {}),
-                 scalar = builder.add_stored("scalar", {DType::F32, {}}, Role::Parameter, {});
+  const TensorId row = builder.add_stored("row", {DType::F32, {5}}, TensorRole::Parameter, {}),
+                 column = builder.add_stored("column", {DType::F32, {3, 1}}, TensorRole::Parameter, {}),
+                 scalar = builder.add_stored("scalar", {DType::F32, {}}, TensorRole::Parameter, {});
   const TensorId y = builder.add1("Add", {builder.add1("Mul", {builder.add1("Mul", {x, row}), column}), scalar});
   const auto result = gradients(builder, sum_of(builder, y), {row, column, scalar});
   CHECK(builder.type(result[0]).shape == Shape{5});
@@ -71,7 +71,8 @@ TEST_CASE("a gradient of a broadcast operand has the operand's shape") {
 
 TEST_CASE("no gradient where no path leads to the loss") {
   GraphBuilder builder;
-  const TensorId x = builder.add_stored("x", kPair, Role::Parameter, {}), aside = builder.add_stored("aside", kPair, Role::Parameter, {});
+  const TensorId x = builder.add_stored("x", kPair, TensorRole::Parameter, {}),
+                 aside = builder.add_stored("aside", kPair, TensorRole::Parameter, {});
   builder.add1("Exp", {aside});
   std::vector<Untrainable> blocked;
   const auto result = gradients(builder, sum_of(builder, builder.add1("Exp", {x})), {x, aside}, &blocked);
@@ -82,7 +83,7 @@ TEST_CASE("no gradient where no path leads to the loss") {
 
 TEST_CASE("nodes in the way of a gradient are named with their reason") {
   GraphBuilder builder;
-  const TensorId x = builder.add_stored("x", {DType::F32, {2, 3}}, Role::Parameter, {}),
+  const TensorId x = builder.add_stored("x", {DType::F32, {2, 3}}, TensorRole::Parameter, {}),
                  labels = builder.add_input("labels", {DType::I64, {2}});
   // the second derivative of the loss is not built: a gradient through CrossEntropyGrad ends there
   const TensorId one = builder.add_constant("one", Value::scalar(1, DType::F64));
@@ -96,7 +97,7 @@ TEST_CASE("nodes in the way of a gradient are named with their reason") {
 
 TEST_CASE("integer paths neither carry nor block a gradient") {
   GraphBuilder builder;
-  const TensorId x = builder.add_stored("x", {DType::F32, {2, 3}}, Role::Parameter, {});
+  const TensorId x = builder.add_stored("x", {DType::F32, {2, 3}}, TensorRole::Parameter, {});
   const TensorId labels = builder.add1("Cast", {sum_of(builder, x)}, {{"to", std::string("i64")}});
   const TensorId again = builder.add1("Cast", {labels}, {{"to", std::string("f32")}});
   std::vector<Untrainable> blocked;

@@ -14,7 +14,7 @@ class Model {
  public:
   TensorId input(const Shape& shape) { return builder_.add_input("x", {DType::F32, shape}); }
   TensorId parameter(const std::string& name, const Shape& shape) {
-    return builder_.add_stored(name, {DType::F32, shape}, Role::Parameter, {});
+    return builder_.add_stored(name, {DType::F32, shape}, TensorRole::Parameter, {});
   }
   TensorId named(const char* op, std::vector<TensorId> inputs, const std::string& name, Attributes attributes = {}) {
     return builder_.add(op, std::move(inputs), std::move(attributes), {name, Phase::Forward, NodeId::None, {name}}).front();
@@ -28,8 +28,8 @@ class Model {
     norm.x = x;
     norm.scale = parameter(name + ".weight", {8});
     norm.bias = parameter(name + ".bias", {8});
-    norm.running_mean = builder_.add_stored(name + ".mean", {DType::F32, {8}}, Role::State, {});
-    norm.running_var = builder_.add_stored(name + ".var", {DType::F32, {8}}, Role::State, {});
+    norm.running_mean = builder_.add_stored(name + ".mean", {DType::F32, {8}}, TensorRole::State, {});
+    norm.running_var = builder_.add_stored(name + ".var", {DType::F32, {8}}, TensorRole::State, {});
     return add_batch_norm(builder_, norm, name);
   }
   TensorId pooled(TensorId x, const std::string& name) {

@@ -18,8 +18,8 @@ namespace {
 Graph linear_model(bool loss_output = false) {
   GraphBuilder builder;
   const TensorId x = builder.add_input("x", {DType::F32, {4, 3}});
-  const TensorId w = builder.add_stored("fc.weight", {DType::F32, {3, 2}}, Role::Parameter, {}),
-                 b = builder.add_stored("fc.bias", {DType::F32, {2}}, Role::Parameter, {});
+  const TensorId w = builder.add_stored("fc.weight", {DType::F32, {3, 2}}, TensorRole::Parameter, {}),
+                 b = builder.add_stored("fc.bias", {DType::F32, {2}}, TensorRole::Parameter, {});
   const TensorId y = builder.add("Add", {builder.add1("MatMul", {x, w}), b}, {}, {"out", Phase::Forward, NodeId::None, {"y"}}).front();
   std::vector<TensorId> outputs = {y};
   if (loss_output) {
@@ -79,7 +79,7 @@ TEST_CASE("every loss builds and asks for the target it needs") {
     INFO(row.name);
     GraphBuilder builder;
     const TensorId x = builder.add_input("x", {DType::F32, {2, 3, 4, 4}}),
-                   w = builder.add_stored("w", {DType::F32, {1}}, Role::Parameter, {});
+                   w = builder.add_stored("w", {DType::F32, {1}}, TensorRole::Parameter, {});
     builder.set_outputs({builder.add1("Mul", {x, w})});
     const TrainingGraph training = build_training_graph(std::move(builder).build(), with_loss(std::string(row.name)));
     const TensorType target = training.graph[training.target].type;
@@ -91,7 +91,8 @@ TEST_CASE("every loss builds and asks for the target it needs") {
 
 TEST_CASE("rank-3 outputs have their classes last") {
   GraphBuilder builder;
-  const TensorId x = builder.add_input("x", {DType::F32, {2, 5, 7}}), w = builder.add_stored("w", {DType::F32, {1}}, Role::Parameter, {});
+  const TensorId x = builder.add_input("x", {DType::F32, {2, 5, 7}}),
+                 w = builder.add_stored("w", {DType::F32, {1}}, TensorRole::Parameter, {});
   builder.set_outputs({builder.add1("Mul", {x, w})});
   const TrainingGraph training = build_training_graph(std::move(builder).build(), {});
   CHECK(training.graph[training.target].type.shape == Shape{2, 5});
@@ -102,7 +103,7 @@ TEST_CASE("globs freeze and train") {
   options.freeze = {"fc.b*", "nothing*"};
   const TrainingGraph training = build_training_graph(linear_model(), options);
   CHECK(trained_names(training) == Names{"fc.weight"});
-  CHECK(training.graph[training.graph.find("fc.bias")].role == Role::Frozen);
+  CHECK(training.graph[training.graph.find("fc.bias")].role == TensorRole::Frozen);
   REQUIRE(training.warnings.size() == 1);
   CHECK_THAT(training.warnings[0], contains("nothing*"));
   options.train = {"fc.bias"};
@@ -117,7 +118,7 @@ TEST_CASE("slots follow the optimizer and its hyperparameters") {
     Names names;
     for (const TensorId slot : training.parameters[0].slots) {
       names.push_back(training.graph[slot].name);
-      CHECK(training.graph[slot].role == Role::Slot);
+      CHECK(training.graph[slot].role == TensorRole::Slot);
       CHECK(training.graph[slot].type == training.graph[training.parameters[0].value].type);
     }
     CHECK((training.step != TensorId::None) == (name.substr(0, 4) == "adam" || name == "nadam" || name == "lamb" || name == "novograd"));
@@ -182,7 +183,7 @@ TEST_CASE("schedule-free optimizers begin with z at the weights, whatever these 
 TEST_CASE("Muon takes hidden matrices: no tables, no matrices that make outputs, no vectors") {
   GraphBuilder builder;
   const auto stored = [&](const char* name, Shape shape) {
-    return builder.add_stored(name, {DType::F32, std::move(shape)}, Role::Parameter, {});
+    return builder.add_stored(name, {DType::F32, std::move(shape)}, TensorRole::Parameter, {});
   };
   const TensorId tokens = builder.add_input("tokens", {DType::I64, {4}}), table = stored("table", {10, 6}), inner = stored("inner", {6, 8}),
                  turned = stored("turned", {6, 8}), bias = stored("bias", {6}), head = stored("head", {6, 10}),
@@ -266,7 +267,7 @@ TEST_CASE("hyperparameters are checked and completed") {
 
 TEST_CASE("a parameter without a path to the loss is not updated, with a warning") {
   GraphBuilder builder(linear_model());
-  const TensorId spare = builder.add_stored("spare", {DType::F32, {2}}, Role::Parameter, {});
+  const TensorId spare = builder.add_stored("spare", {DType::F32, {2}}, TensorRole::Parameter, {});
   const TensorId aside = builder.add1("Exp", {spare});
   builder.set_outputs({builder.find("y"), aside});
   const TrainingGraph training = build_training_graph(std::move(builder).build(), with_loss("mse"));
@@ -280,7 +281,7 @@ TEST_CASE("when nothing can be trained, the answer is no, with the reason") {
   options.freeze = {"*"};
   CHECK_THROWS_AS(build_training_graph(linear_model(), options), Refusal);
   GraphBuilder builder;
-  const TensorId w = builder.add_stored("w", {DType::F32, {2, 3}}, Role::Parameter, {}),
+  const TensorId w = builder.add_stored("w", {DType::F32, {2, 3}}, TensorRole::Parameter, {}),
                  labels = builder.add_input("labels", {DType::I64, {2}});
   const TensorId one = builder.add_constant("one", Value::scalar(1, DType::F64));
   builder.set_outputs({builder.add("CrossEntropyGrad", {w, labels, one}, {}, {"wall", Phase::Forward, NodeId::None, {}}).front()});
@@ -315,7 +316,8 @@ TEST_CASE("loss none gives the forward pass alone") {
 
 TEST_CASE("dropout is left out on request") {
   GraphBuilder builder;
-  const TensorId x = builder.add_input("x", {DType::F32, {4, 2}}), w = builder.add_stored("w", {DType::F32, {2}}, Role::Parameter, {});
+  const TensorId x = builder.add_input("x", {DType::F32, {4, 2}}),
+                 w = builder.add_stored("w", {DType::F32, {2}}, TensorRole::Parameter, {});
   const auto dropped = [&](TensorId t, std::int64_t stream) { return builder.add1("Dropout", {t}, {{"ratio", 0.5}, {"stream", stream}}); };
   const TensorId twice = dropped(dropped(builder.add1("Mul", {x, w}), 0), 1);
   builder.set_outputs({dropped(builder.add1("Tanh", {twice}), 2)});

@@ -58,7 +58,7 @@ class Play {
     std::size_t next = 0;
     double clock = 0, began = -1;
   };
-  /// Copy (Placement::Both), part, micro-batch, backward.
+  /// Copy (ChunkPlacement::Both), part, micro-batch, backward.
   using Done = std::tuple<int, int, int, bool>;
 
   [[nodiscard]] std::optional<double> ended(const Done& d) const {
@@ -68,7 +68,7 @@ class Play {
 
   /// When what the slot waits for has ended: nothing while it has not.
   [[nodiscard]] std::optional<double> ready(const PipelineSlot& slot, int stage) const {
-    const int copy = row_.placement == Placement::Both ? slot.chunk : 0;
+    const int copy = row_.placement == ChunkPlacement::Both ? slot.chunk : 0;
     const int part = part_of(row_.placement, shape_, stage, slot.chunk), last = parts(row_.placement, shape_) - 1;
     if (!slot.backward) return part == 0 ? std::optional(0.0) : ended({copy, part - 1, slot.micro_batch, false});
     if (slot.part == GradientPart::Weights) return ended({copy, part, slot.micro_batch, true});
@@ -94,7 +94,7 @@ class Play {
       const double begin = std::max(me.clock, *at);
       if (me.began < 0) me.began = begin;
       me.clock = begin + seconds(slot);
-      const int copy = row_.placement == Placement::Both ? slot.chunk : 0;
+      const int copy = row_.placement == ChunkPlacement::Both ? slot.chunk : 0;
       if (!slot.backward || slot.part != GradientPart::Weights)
         done_[{copy, part_of(row_.placement, shape_, static_cast<int>(s), slot.chunk), slot.micro_batch, slot.backward}] = me.clock;
       ++me.next;
@@ -194,7 +194,7 @@ TEST_CASE("the idle time of the closed form is that of the played schedule") {
       const auto idle = row.idle(s, times);
       if (!idle) continue;
       ++known;
-      const int passes = row.placement == Placement::Both ? 1 : s.chunks;
+      const int passes = row.placement == ChunkPlacement::Both ? 1 : s.chunks;
       INFO(row.name << ", " << s.stages << " stages, " << s.micro_batches << " micro-batches, " << s.chunks << " chunks");
       CHECK(*Play(row, s, times).run() - s.micro_batches * passes * times.sum() == Approx(*idle).margin(1e-9));
     }
@@ -276,11 +276,11 @@ TEST_CASE("weights that a stage keeps") {
 TEST_CASE("parts of the model lie where the placement says") {
   const PipelineShape s{3, 1, 2};
   // there and back: stage 2 has parts 2 and 3
-  CHECK(part_of(Placement::V, s, 2, 0) == 2);
-  CHECK(part_of(Placement::V, s, 2, 1) == 3);
-  CHECK(part_of(Placement::V, s, 0, 1) == 5);
-  CHECK(part_of(Placement::Looped, s, 0, 1) == 3);
-  CHECK(part_of(Placement::Both, s, 0, 1) == 2);
+  CHECK(part_of(ChunkPlacement::V, s, 2, 0) == 2);
+  CHECK(part_of(ChunkPlacement::V, s, 2, 1) == 3);
+  CHECK(part_of(ChunkPlacement::V, s, 0, 1) == 5);
+  CHECK(part_of(ChunkPlacement::Looped, s, 0, 1) == 3);
+  CHECK(part_of(ChunkPlacement::Both, s, 0, 1) == 2);
 }
 
 TEST_CASE("plans that no schedule can play are refused with what would be right") {

@@ -29,7 +29,7 @@ struct Setting {
   TableBackend backend;
   costmodel::CostModel model{platforms::device_of(platform, 0), {}, "f32"};
 
-  [[nodiscard]] Job job() const { return {training, dims, platform, backend, model, "f32"}; }
+  [[nodiscard]] Workload job() const { return {training, dims, platform, backend, model, "f32"}; }
   [[nodiscard]] std::unique_ptr<Predictor> predictor() const { return lowered_predictor(job()); }
   [[nodiscard]] Program program(const std::string& plan) const { return lower_for(job(), parse_plan(plan)); }
   [[nodiscard]] PlanContext context() const { return {"zoo:gpt", training.graph.hash(), 4, "auto", "f32"}; }

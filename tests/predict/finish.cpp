@@ -24,8 +24,8 @@ struct Spares {
 /// One training, event by event. Without spares it waits as often as the disturbances say, with them while more nodes are gone.
 class Trial {
  public:
-  Trial(const Run& run, const Disturbances& d, std::uint64_t trial) : run_(run), d_(d), trial_(trial) { draw(); }
-  Trial(const Run& run, const Disturbances& d, std::uint64_t trial, const Spares& spares) : Trial(run, d, trial) {
+  Trial(const WholeRun& run, const Disturbances& d, std::uint64_t trial) : run_(run), d_(d), trial_(trial) { draw(); }
+  Trial(const WholeRun& run, const Disturbances& d, std::uint64_t trial, const Spares& spares) : Trial(run, d, trial) {
     spares_ = spares;
     has_spares_ = true;
   }
@@ -80,7 +80,7 @@ class Trial {
     if (back_.size() > spares_.nodes) now_ = back_.front();
   }
 
-  Run run_;
+  WholeRun run_;
   Disturbances d_;
   std::uint64_t trial_, drawn_ = 0;
   Spares spares_;
@@ -94,7 +94,7 @@ struct Trials {
   std::vector<double> ends;  ///< sorted
   double mean = 0, error = 0, failures = 0;
 
-  Trials(const Run& run, const Disturbances& d, int count) {
+  Trials(const WholeRun& run, const Disturbances& d, int count) {
     double squares = 0;
     for (int n = 0; n < count; ++n) {
       Trial trial(run, d, static_cast<std::uint64_t>(n));
@@ -113,16 +113,16 @@ struct Trials {
 };
 
 /// A second a step.
-Run run_of(double steps, double every) { return {Seconds(1), steps, every}; }
+WholeRun run_of(double steps, double every) { return {Seconds(1), steps, every}; }
 
-double effective(const Run& run, const Disturbances& d) { return run.undisturbed() / expected_finish(run, d); }
+double effective(const WholeRun& run, const Disturbances& d) { return run.undisturbed() / expected_finish(run, d); }
 
 }  // namespace
 
 TEST_CASE("mean, failures and percentiles are those of trainings played with random failures") {
   struct Row {
     const char* what;
-    Run run;
+    WholeRun run;
     Disturbances d;
   };
   const auto disturbed = [](double mtbf, double copying, double writing, double restarting) {
@@ -176,7 +176,7 @@ TEST_CASE("with checkpoints that training waits for, this is Daly's complete mod
   // 1 h · exp(1/12) · (exp(11/60) - 1) · 600 = 1.086904 · 0.201214 · 600 h
   Disturbances d;
   d.between_failures = Seconds(kHour), d.copying = Seconds(kMinute), d.restarting = Seconds(5 * kMinute);
-  const Run run{Seconds(kMinute), 6000, 10};
+  const WholeRun run{Seconds(kMinute), 6000, 10};
   CHECK(expected_finish(run, d).value() / kHour == Approx(std::exp(1 / 12.0) * (std::exp(11 / 60.0) - 1) * 600));
   CHECK(expected_finish(run, d).value() / kHour == Approx(131.22).epsilon(1e-4));
 }
@@ -198,7 +198,7 @@ TEST_CASE("the interval that is found is the best of all, and near Daly's") {
       for (const double writing : {0.0, 100.0}) {
         Disturbances d;
         d.between_failures = Seconds(mtbf), d.copying = Seconds(copying), d.writing = Seconds(writing), d.restarting = Seconds(60);
-        Run run{Seconds(10), 2000, 1};
+        WholeRun run{Seconds(10), 2000, 1};
         INFO(mtbf << " s between failures, " << copying << " s copying, " << writing << " s writing");
         const double best = best_steps_between(run, d), fewest = fewest_steps_between(run, d);
         CHECK(fewest == std::max(1.0, std::ceil((writing - copying) / 10)));
@@ -235,7 +235,7 @@ TEST_CASE("spares are there as Erlang's loss formula says") {
     d.between_failures = Seconds(kBetween), d.copying = Seconds(2), d.writing = Seconds(20), d.restarting = Seconds(60);
     d.waits = share_without_spare(static_cast<int>(spares), Seconds(kRepair), Seconds(kBetween));
     d.waiting = Seconds(kRepair / (static_cast<double>(spares) + 1));
-    const Run run = run_of(150'000, 100);
+    const WholeRun run = run_of(150'000, 100);
     double mean = 0, squares = 0;
     for (std::uint64_t n = 0; n < kTrials; ++n) {
       const double end = Trial(run, d, n, Spares{spares, kRepair}).end();
@@ -257,7 +257,7 @@ TEST_CASE("Llama 3 405B trained more than 90 % of its time") {
   CHECK(between / kHour == Approx(3.093).epsilon(1e-3));
   Disturbances d;
   d.between_failures = Seconds(between), d.copying = Seconds(5), d.writing = Seconds(30), d.restarting = Seconds(7 * kMinute);
-  Run run{Seconds(5), 1, 1};
+  WholeRun run{Seconds(5), 1, 1};
   run.steps = 54 * kDay / 5;
   run.every = best_steps_between(run, d);
   CHECK(effective(run, d) > 0.9);

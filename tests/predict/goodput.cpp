@@ -216,7 +216,7 @@ TEST_CASE("a checkpoint holds weights and the optimizer's state once") {
   double parameters = 0;
   const auto graph = model();
   for (const auto& t : graph.tensors())
-    if (t.role == graph::Role::Parameter) parameters += static_cast<double>(graph::element_count(t.type.shape));
+    if (t.role == graph::TensorRole::Parameter) parameters += static_cast<double>(graph::element_count(t.type.shape));
   const auto size = [&](const char* dtype, const char* optimizer, const char* plan) {
     const auto predictor =
         frameworks::framework_predictor({model(), dtype, optimizer}, platform, *costmodel::find_framework("megatron-core"));
@@ -238,10 +238,10 @@ TEST_CASE("a checkpoint holds weights and the optimizer's state once") {
     const auto training = graph::build_training_graph(graph::with_initial_values(untied), {});
     const plan::TableBackend backend;
     const costmodel::CostModel costs(platforms::device_of(few, 0), {}, "f32");
-    const Job job{training, std::make_shared<const graph::LogicalDims>(training.graph), few, backend, costs, "f32"};
+    const Workload job{training, std::make_shared<const graph::LogicalDims>(training.graph), few, backend, costs, "f32"};
     double saved = 0;
     for (const auto& t : training.graph.tensors())
-      if (t.role == graph::Role::Parameter || t.role == graph::Role::Slot || t.role == graph::Role::State)
+      if (t.role == graph::TensorRole::Parameter || t.role == graph::TensorRole::Slot || t.role == graph::TensorRole::State)
         saved += graph::size_of(t.type).value();
     const auto written = lowered_predictor(job)->closed(plan::parse_plan(plan)).checkpoint;
     CHECK(written.all.value() == Approx(saved));

@@ -35,10 +35,10 @@ struct Setting {
         platform(cluster(names)) {
     for (const auto& group : platform.nodes) models.emplace_back(group.device, costmodel::Calibration{}, "f32");
   }
-  [[nodiscard]] Job job() const {
+  [[nodiscard]] Workload job() const {
     // Of the devices that the others wait for, as commands have it.
     const auto slowest = std::ranges::min_element(platform.nodes, {}, [](const auto& group) { return group.device.peak("f32")->value(); });
-    Job job{training, dims, platform, backend, models[static_cast<std::size_t>(slowest - platform.nodes.begin())], "f32"};
+    Workload job{training, dims, platform, backend, models[static_cast<std::size_t>(slowest - platform.nodes.begin())], "f32"};
     for (const auto& model : models) job.models.push_back(&model);
     return job;
   }

@@ -135,8 +135,8 @@ struct OwnExecution {
   std::vector<costmodel::CostModel> models = models_of(platform);  ///< by group of nodes
 
   [[nodiscard]] std::unique_ptr<Predictor> predictor() const { return predict::lowered_predictor(job()); }
-  [[nodiscard]] predict::Job job() const {
-    predict::Job job{training, dims, platform, backend, models.back(), "f32"};
+  [[nodiscard]] predict::Workload job() const {
+    predict::Workload job{training, dims, platform, backend, models.back(), "f32"};
     for (const auto& model : models) job.models.push_back(&model);
     return job;
   }

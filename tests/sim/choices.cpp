@@ -28,7 +28,7 @@ struct Played {
   std::set<std::string> algorithms;
 };
 
-using Use = std::function<void(const predict::Job&)>;
+using Use = std::function<void(const predict::Workload&)>;
 
 void with_job(const Question& q, const Use& use) {
   const auto training = graph::build_training_graph(graph::with_initial_values(graph::zoo::build(q.model, 16)), {});
@@ -39,7 +39,7 @@ void with_job(const Question& q, const Use& use) {
   use({training, dims, platform, backend, model, "f32"});
 }
 
-Played played(const predict::Job& job, const Question& q, const std::string& all_reduce) {
+Played played(const predict::Workload& job, const Question& q, const std::string& all_reduce) {
   const auto program = predict::lower_for(job, plan::parse_plan(q.plan + ",allreduce=" + all_reduce));
   Played result;
   const auto simulator = sim::full_evaluator();
@@ -60,7 +60,7 @@ TEST_CASE("auto takes the algorithms with which a played step is quickest, on ev
                         Question{gpt, "dgx-a100", 16, "tp=4,dp=4"}, Question{gpt, "v100-pcie-4x-10gbe", 12, "dp=12"},
                         Question{"vgg11?image=32&classes=10", "epyc-7742-2s", 6, "dp=6"}}) {
     INFO(q.platform << " x" << q.devices << ", " << q.plan);
-    with_job(q, [&](const predict::Job& job) {
+    with_job(q, [&](const predict::Workload& job) {
       const auto best = played(job, q, "auto");
       taken.insert(best.algorithms.begin(), best.algorithms.end());
       for (const auto& row : plan::collective_table()) {
@@ -77,7 +77,7 @@ TEST_CASE("a plan that names the algorithms of its messages gives the predicted 
   const char* gpt = "gpt?layers=2&hidden=256&heads=4&seq=64&vocab=1000";
   for (const auto& q : {Question{gpt, "xeon-2s-10gbe", 8, "dp=8"}, Question{gpt, "xeon-2s-100gbe", 8, "dp=4,tp=2,zero=1"},
                         Question{gpt, "xeon-2s-100gbe", 8, "dp=8,zero=3,micro_batch=1"}})
-    with_job(q, [&](const predict::Job& job) {
+    with_job(q, [&](const predict::Workload& job) {
       CAPTURE(q.platform, q.plan);
       const auto predicted = predict::lower_for(job, plan::parse_plan(q.plan));
       auto written = predicted.plan;

@@ -20,7 +20,7 @@ std::int64_t parameters(const std::string& text) {
   std::int64_t count = 0;
   const auto graph = graph::zoo::build(zoo_reference(model(text)), 1);
   for (const auto& tensor : graph.tensors())
-    if (tensor.role == graph::Role::Parameter) count += graph::element_count(tensor.type.shape);
+    if (tensor.role == graph::TensorRole::Parameter) count += graph::element_count(tensor.type.shape);
   return count;
 }
 

@@ -149,13 +149,13 @@ const Gpu::KnownRuns& Gpu::runs_of(const plan::BlockCopy& block) {
   const auto [at, fresh] = runs_.try_emplace(&block);
   auto& known = at->second;
   if (!fresh) return known;
-  std::vector<Run> runs;
+  std::vector<Consecutive> runs;
   block.for_each_run([&](std::int64_t from, std::int64_t to, std::int64_t count) {
     runs.push_back({from, to, count, known.elements});
     known.elements += count;
   });
   known.count = static_cast<std::int64_t>(runs.size());
-  const std::size_t bytes = runs.size() * sizeof(Run);
+  const std::size_t bytes = runs.size() * sizeof(Consecutive);
   known.on_device = std::make_unique<DeviceMemory>(*this, static_cast<std::int64_t>(bytes));
   upload(known.on_device->data(), runs.data(), bytes);
   return known;
@@ -163,12 +163,13 @@ const Gpu::KnownRuns& Gpu::runs_of(const plan::BlockCopy& block) {
 
 void Gpu::copy_block(const plan::BlockCopy& block, std::size_t element_bytes, const void* from, void* to) {
   const auto& known = runs_of(block);
-  copy_runs(stream(), {reinterpret_cast<const Run*>(known.on_device->data()), known.count, known.elements}, element_bytes, from, to);
+  copy_runs(stream(), {reinterpret_cast<const Consecutive*>(known.on_device->data()), known.count, known.elements}, element_bytes, from,
+            to);
 }
 
 void Gpu::add_block(const plan::BlockCopy& block, DType type, const void* from, void* to) {
   const auto& known = runs_of(block);
-  add_runs(stream(), {reinterpret_cast<const Run*>(known.on_device->data()), known.count, known.elements}, type, from, to);
+  add_runs(stream(), {reinterpret_cast<const Consecutive*>(known.on_device->data()), known.count, known.elements}, type, from, to);
 }
 
 bool Gpu::has_non_finite(DType type, const void* data, std::int64_t elements) {

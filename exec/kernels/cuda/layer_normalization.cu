@@ -158,7 +158,7 @@ struct ColumnTerm {
   static REHEARSAL_BODY Value start() { return 0; }
 
   Rows<Centered, T> rows;
-  REHEARSAL_BODY void add(Value* totals, const Run& run) const {
+  REHEARSAL_BODY void add(Value* totals, const Strided& run) const {
     const std::int64_t row_step = run.step / rows.length;
     for (std::int64_t i = run.begin, row = run.begin / rows.length; i < run.end; i += run.step, row += row_step) {
       const Real<T> dy = real(rows.dy[run.at + i]), x = real(rows.x[run.at + i]);
@@ -170,7 +170,7 @@ struct ColumnTerm {
     return sizeof(T) <= 4 && begins_whole(rows.x, columns) && begins_whole(rows.dy, columns);
   }
   template <int kColumns>
-  REHEARSAL_BODY void add_columns(Value (*totals)[kValues], const Run& run) const {
+  REHEARSAL_BODY void add_columns(Value (*totals)[kValues], const Strided& run) const {
     const std::int64_t row_step = run.step / rows.length;
     for (std::int64_t i = run.begin, row = run.begin / rows.length; i < run.end; i += run.step, row += row_step) {
       const auto dy = load_few<kColumns>(rows.dy + run.at + i), x = load_few<kColumns>(rows.x + run.at + i);

@@ -6,7 +6,7 @@ namespace rehearsal::exec::cuda {
 namespace {
 
 /// The run that element i of all runs lies in: the last that begins at or before it.
-REHEARSAL_BODY Run run_of(const Runs& all, std::int64_t i) {
+REHEARSAL_BODY Consecutive run_of(const Runs& all, std::int64_t i) {
   std::int64_t low = 0, high = all.count - 1;
   while (low < high) {
     const std::int64_t middle = (low + high + 1) / 2;
@@ -24,7 +24,7 @@ struct CopyRuns {
   const T* from;
   T* to;
   REHEARSAL_BODY void operator()(std::int64_t i) const {
-    const Run run = run_of(all, i);
+    const Consecutive run = run_of(all, i);
     to[run.to + i - run.before] = from[run.from + i - run.before];
   }
 };
@@ -35,7 +35,7 @@ struct AddRuns {
   const T* from;
   T* to;
   REHEARSAL_BODY void operator()(std::int64_t i) const {
-    const Run run = run_of(all, i);
+    const Consecutive run = run_of(all, i);
     T& sum = to[run.to + i - run.before];
     sum = static_cast<T>(real(sum) + real(from[run.from + i - run.before]));
   }

@@ -9,12 +9,12 @@
 namespace rehearsal::exec::cuda {
 
 /// Consecutive elements, by position.
-struct Run {
+struct Consecutive {
   std::int64_t from = 0, to = 0, count = 0;
   std::int64_t before = 0;  ///< elements of the runs before it
 };
 struct Runs {
-  const Run* runs = nullptr;  ///< on the device
+  const Consecutive* runs = nullptr;  ///< on the device
   std::int64_t count = 0, elements = 0;
 };
 

@@ -7,9 +7,9 @@
 //   using Value                          of what sums are kept in: double, float or an integer
 //   using Op                             SumOf, LargerOf..., and start(), the value of nothing
 //   static constexpr int kValues         how many sums there are
-//   add(Value* totals, Run)              adds a run of elements
+//   add(Value* totals, Strided)              adds a run of elements
 //   add(Value* totals, Share)            the same of neighbouring elements that threads share; of terms that segments are added up by
-//   add_columns<n>(totals[n], Run)       of n neighbouring columns at once; optional, of terms that columns are added up by, with
+//   add_columns<n>(totals[n], Strided)       of n neighbouring columns at once; optional, of terms that columns are added up by, with
 //   is_aligned(n)                        whether so many elements can be read at once where columns begin
 // and a store where it goes: store(target, totals), called once for each.
 
@@ -22,12 +22,12 @@
 namespace rehearsal::exec::cuda {
 
 /// Elements at + begin, at + begin + step, ... below at + end.
-struct Run {
+struct Strided {
   std::int64_t at, begin, end, step;
 };
 
 /// The elements of a share one at a time.
-REHEARSAL_BODY Run run_of(const Share& share) { return {share.first, share.lane, share.last - share.first, share.lanes}; }
+REHEARSAL_BODY Strided run_of(const Share& share) { return {share.first, share.lane, share.last - share.first, share.lanes}; }
 
 /// How elements are split into parts: enough of them to occupy a GPU, none too small.
 [[nodiscard]] inline std::int64_t parts_of(std::int64_t targets, std::int64_t elements, std::int64_t wanted, std::int64_t least) {
@@ -169,15 +169,15 @@ struct SumColumns {
       for (auto& total : of_column) total = Term::start();
     if (layout.row_walk.rank <= 1) {
       const std::int64_t stride = layout.row_walk.rank == 0 ? 1 : layout.row_walk.strides[0][0];
-      add(totals, Run{at, part.remainder * stride, layout.rows * stride, layout.parts * stride});
+      add(totals, Strided{at, part.remainder * stride, layout.rows * stride, layout.parts * stride});
     } else {
       for (std::int64_t k = part.remainder; k < layout.rows; k += layout.parts)
-        add(totals, Run{at + layout.row_walk.place(k).at[0], 0, 1, 1});
+        add(totals, Strided{at + layout.row_walk.place(k).at[0], 0, 1, 1});
     }
     for (int c = 0; c < kTogether; ++c) store(column.quotient * layout.columns + column.remainder * kTogether + c, totals[c]);
   }
   template <class Totals>
-  REHEARSAL_BODY void add(Totals& totals, const Run& run) const {
+  REHEARSAL_BODY void add(Totals& totals, const Strided& run) const {
     if constexpr (kTogether == 1)
       term.add(totals[0], run);
     else

@@ -111,13 +111,13 @@ struct ReduceTerm {
   static constexpr int kValues = 1;
   static REHEARSAL_BODY Value start() { return R::template start<Value>(); }
   const T* x;
-  REHEARSAL_BODY void add(Value* totals, const Run& run) const {
+  REHEARSAL_BODY void add(Value* totals, const Strided& run) const {
     for (std::int64_t i = run.at + run.begin; i < run.at + run.end; i += run.step)
       totals[0] = Op{}(totals[0], static_cast<Value>(real(x[i])));
   }
   [[nodiscard]] bool is_aligned(int columns) const { return sizeof(T) <= 4 && begins_whole(x, columns); }
   template <int kColumns>
-  REHEARSAL_BODY void add_columns(Value (*totals)[kValues], const Run& run) const {
+  REHEARSAL_BODY void add_columns(Value (*totals)[kValues], const Strided& run) const {
     for (std::int64_t i = run.at + run.begin; i < run.at + run.end; i += run.step) {
       const auto values = load_few<kColumns>(x + i);
       for (int c = 0; c < kColumns; ++c) totals[c][0] = Op{}(totals[c][0], static_cast<Value>(real(values.at[c])));
@@ -165,7 +165,7 @@ struct FactorsTerm {
   static constexpr int kValues = 2;
   static REHEARSAL_BODY Value start() { return 1; }
   const T* x;
-  REHEARSAL_BODY void add(Value* totals, const Run& run) const {
+  REHEARSAL_BODY void add(Value* totals, const Strided& run) const {
     for (std::int64_t i = run.at + run.begin; i < run.at + run.end; i += run.step) {
       const auto value = static_cast<double>(real(x[i]));
       totals[value == 0 ? 1 : 0] *= value == 0 ? 2.0 : value;

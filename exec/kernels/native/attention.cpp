@@ -103,7 +103,7 @@ class BlockWalk {
     for (std::size_t s = 0; s < p_.steps.size(); ++s) step(s, {number, row}, keys, {weights_, count, keys.count(), b_.stride});
   }
 
-  void step(std::size_t s, ScoreRow from, Keys keys, const RowBlock& x) const {
+  void step(std::size_t s, ScoreRow from, Keys keys, const ScoreRows& x) const {
     const auto& step = p_.steps[s];
     const auto value = static_cast<float>(step.number);
     const auto& l = loops().attention;
@@ -124,7 +124,7 @@ class BlockWalk {
     return addends_;
   }
 
-  void hide(std::size_t s, ScoreRow from, Keys keys, const RowBlock& x, float value) const {
+  void hide(std::size_t s, ScoreRow from, Keys keys, const ScoreRows& x, float value) const {
     const auto flags = rows_->template elements<std::uint8_t>(s, from.number, from.row);
     const HiddenBy by{flags.first + keys.first * flags.stride, rows_->strides_of(s).row, flags.stride,
                       p_.steps[s].kind == AttentionKind::HideWhere, value};
@@ -221,7 +221,7 @@ class Backward : BlockWalk<Products> {
       loops_over<float>().softmax_gradient_row(dx, dx, w, n);
   }
 
-  void step_back(std::size_t s, ScoreRow from, Keys keys, const RowBlock& dx) const {
+  void step_back(std::size_t s, ScoreRow from, Keys keys, const ScoreRows& dx) const {
     const auto& step = p_.steps[s];
     const auto value = static_cast<float>(step.number);
     if (step.kind == AttentionKind::Scale) return loops().attention.scale(dx, value);

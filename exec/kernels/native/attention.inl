@@ -18,7 +18,7 @@ struct TileEnd {
 };
 
 template <int R, int C>
-static inline void multiply_add_row(const MatrixProduct& p, const float* a, const FloatVector (&row)[C], FloatVector (&sum)[R][C]) {
+static inline void multiply_add_row(const PlainProduct& p, const float* a, const FloatVector (&row)[C], FloatVector (&sum)[R][C]) {
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
     const float factor = a[r * p.a_row];
@@ -28,7 +28,7 @@ static inline void multiply_add_row(const MatrixProduct& p, const float* a, cons
 }
 
 template <int R, int C>
-REHEARSAL_FLATTEN void product_tile(const MatrixProduct& p, const float* a, const float* b, float* c, TileEnd end) {
+REHEARSAL_FLATTEN void product_tile(const PlainProduct& p, const float* a, const float* b, float* c, TileEnd end) {
   FloatVector sum[R][C] = {}, row[C];
   I k = 0;
   for (; k < end.whole_rows; ++k) {
@@ -56,7 +56,7 @@ REHEARSAL_FLATTEN void product_tile(const MatrixProduct& p, const float* a, cons
 }
 
 template <int C>
-static void product_rows(const MatrixProduct& p, const float* a, const float* b, float* c, TileEnd end) {
+static void product_rows(const PlainProduct& p, const float* a, const float* b, float* c, TileEnd end) {
   I i = 0;
   for (; i + kTileRows <= p.rows; i += kTileRows) product_tile<kTileRows, C>(p, a + i * p.a_row, b, c + i * p.c_row, end);
   a += i * p.a_row;
@@ -78,7 +78,7 @@ static void product_rows(const MatrixProduct& p, const float* a, const float* b,
 }
 
 /// `depth` of the products that make an element: b's part of them stays in the first-level cache for all rows of a.
-static void product_part(const MatrixProduct& p, const float* a, const float* b, float* c) {
+static void product_part(const PlainProduct& p, const float* a, const float* b, float* c) {
   for (I j = 0; j < p.columns; j += kTileVectors * kLanes) {
     const I left = p.columns - j, vectors = left >= kTileVectors * kLanes ? kTileVectors : (left + kLanes - 1) / kLanes;
     TileEnd end{left >= vectors * kLanes ? kLanes : left - (vectors - 1) * kLanes, p.depth, p.depth};
@@ -102,9 +102,9 @@ static void product_part(const MatrixProduct& p, const float* a, const float* b,
   }
 }
 
-static void matrix_product(const MatrixProduct& whole, const float* a, const float* b, float* c) {
+static void matrix_product(const PlainProduct& whole, const float* a, const float* b, float* c) {
   constexpr I kDepth = 128;
-  MatrixProduct p = whole;
+  PlainProduct p = whole;
   for (I k = 0; k < whole.depth; k += kDepth) {
     p.depth = whole.depth - k < kDepth ? whole.depth - k : kDepth;
     p.b_elements = whole.b_elements - k * p.b_row;
@@ -113,7 +113,7 @@ static void matrix_product(const MatrixProduct& whole, const float* a, const flo
   }
 }
 
-static void scale_rows(const RowBlock& x, float factor) {
+static void scale_rows(const ScoreRows& x, float factor) {
   for (I r = 0; r < x.rows; ++r) {
     float* row = x.first + r * x.stride;
 #pragma omp simd
@@ -121,7 +121,7 @@ static void scale_rows(const RowBlock& x, float factor) {
   }
 }
 
-static void divide_rows(const RowBlock& x, float divisor) {
+static void divide_rows(const ScoreRows& x, float divisor) {
   for (I r = 0; r < x.rows; ++r) {
     float* row = x.first + r * x.stride;
 #pragma omp simd
@@ -129,7 +129,7 @@ static void divide_rows(const RowBlock& x, float divisor) {
   }
 }
 
-static void add_rows(const RowBlock& x, const float* addend, I row_step, I step) {
+static void add_rows(const ScoreRows& x, const float* addend, I row_step, I step) {
   for (I r = 0; r < x.rows; ++r) {
     float* row = x.first + r * x.stride;
     if (step == 1) {
@@ -142,7 +142,7 @@ static void add_rows(const RowBlock& x, const float* addend, I row_step, I step)
   }
 }
 
-static void hide_rows(const RowBlock& x, const HiddenBy& by) {
+static void hide_rows(const ScoreRows& x, const HiddenBy& by) {
   const std::uint8_t where = by.hidden ? 1 : 0;
   const float number = by.number;
   for (I r = 0; r < x.rows; ++r) {

@@ -109,7 +109,7 @@ class WideProducts {
     float *q = nullptr, *k = nullptr, *v = nullptr, *y = nullptr;
   };
 
-  static void product(const MatrixProduct& m, const float* a, const float* b, float* c) { loops().attention.product(m, a, b, c); }
+  static void product(const PlainProduct& m, const float* a, const float* b, float* c) { loops().attention.product(m, a, b, c); }
   static const float* wide(const T* from, std::int64_t count, float* room) {
     if constexpr (!kWidens) return from;
     loops_over<T>().to_f32(room, from, count);

@@ -62,7 +62,7 @@ struct AdamStep {
 };
 
 /// Of two matrices, c = a b or (`adds`) c += a b. b and c have their columns side by side, a lies anyhow: either factor's transpose is one.
-struct MatrixProduct {
+struct PlainProduct {
   std::int64_t rows, columns, depth;  ///< of c, and how many products make an element of it
   std::int64_t a_row, a_column;       ///< elements between neighbours
   std::int64_t b_row, c_row;
@@ -71,7 +71,7 @@ struct MatrixProduct {
 };
 
 /// Rows of scores.
-struct RowBlock {
+struct ScoreRows {
   float* first;
   std::int64_t rows, columns, stride;
 };
@@ -85,12 +85,12 @@ struct HiddenBy {
 
 /// What attention is made of besides softmax (attention.inl).
 struct AttentionLoops {
-  void (*product)(const MatrixProduct&, const float* a, const float* b, float* c);
+  void (*product)(const PlainProduct&, const float* a, const float* b, float* c);
   void (*transpose)(const float* from, std::int64_t from_row, float* to, std::int64_t to_row, std::int64_t rows, std::int64_t columns);
-  void (*scale)(const RowBlock&, float factor);
-  void (*divide)(const RowBlock&, float divisor);
-  void (*add)(const RowBlock&, const float* addend, std::int64_t row_step, std::int64_t step);
-  void (*hide)(const RowBlock&, const HiddenBy&);
+  void (*scale)(const ScoreRows&, float factor);
+  void (*divide)(const ScoreRows&, float divisor);
+  void (*add)(const ScoreRows&, const float* addend, std::int64_t row_step, std::int64_t step);
+  void (*hide)(const ScoreRows&, const HiddenBy&);
   /// x = factor x where y is not 0, and 0 where it is
   void (*keep)(float* x, const float* y, std::int64_t count, float factor);
   float (*largest)(const float* x, std::int64_t count);

@@ -220,7 +220,7 @@ void identity(NodeImport& n) {
   const graph::Tensor tensor = n.builder()[n.input(0)];
   if (n.training() && is_float(tensor.type.dtype) && n.stands_for("aten.detach.")) return n.set(0, n.emit("StopGradient", {n.input(0)}));
   const bool stored =
-      tensor.producer == graph::NodeId::None && (tensor.role == graph::Role::Parameter || tensor.role == graph::Role::State);
+      tensor.producer == graph::NodeId::None && (tensor.role == graph::TensorRole::Parameter || tensor.role == graph::TensorRole::State);
   n.set(0, stored && n.is_separate(0) ? n.copy_of_stored(n.input(0), 0) : n.input(0));
 }
 

@@ -63,7 +63,7 @@ std::int64_t RebatchRule::summands(std::size_t i) const {
 void RebatchRule::refuse(const std::string& why) const { throw NotRebatchable{visit_.described + ": " + why}; }
 
 bool RebatchRule::is_stored_weight(std::size_t i) const {
-  return has(i) && node_.builder()[visit_.operands[i]].role == graph::Role::Parameter;
+  return has(i) && node_.builder()[visit_.operands[i]].role == graph::TensorRole::Parameter;
 }
 
 void RebatchRule::add(std::size_t at, OperandPatch patch) {
@@ -120,7 +120,8 @@ bool RebatchRule::require(std::size_t at, std::size_t operand, std::size_t axis,
   if (depth > kGrowthDeepest || t == TensorId::None) throw NotRebatchable{where + " cannot be made to follow the batch"};
   const graph::Tensor& tensor = node_.builder()[t];
   const bool random = trace_.random_.contains(t), one = written_size(size) == 1;
-  if (node_.builder().value(t) || (one && !random) || (tensor.producer == graph::NodeId::None && tensor.role == graph::Role::Constant)) {
+  if (node_.builder().value(t) || (one && !random) ||
+      (tensor.producer == graph::NodeId::None && tensor.role == graph::TensorRole::Constant)) {
     add(at, {one ? OperandPatch::Kind::Repeat : kind_of_rows(t, axis, size, where), operand, axis, size});
     return at == at_ && depth == 0;
   }

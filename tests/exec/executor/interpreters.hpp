@@ -14,7 +14,7 @@ namespace rehearsal::exec::sample {
 
 /// An event without its times.
 struct Done {
-  plan::Identity identity;
+  plan::InstructionIdentity identity;
   int micro_batch = 0;
   std::string name, op, implementation;
   std::int64_t bytes = 0;

@@ -25,18 +25,18 @@ class Model {
   explicit Model(DType dtype) : dtype_(dtype) {}
 
   TensorId parameter(const std::string& name, const Shape& shape, double size = 1) {
-    return builder_.add_stored(name, {dtype_, shape}, graph::Role::Parameter, contents(shape, size));
+    return builder_.add_stored(name, {dtype_, shape}, graph::TensorRole::Parameter, contents(shape, size));
   }
   /// Known numbers that are not trained.
   TensorId table(const Shape& shape, double size = 1) {
-    return builder_.add_stored("table" + std::to_string(++named_), {dtype_, shape}, graph::Role::Constant, contents(shape, size));
+    return builder_.add_stored("table" + std::to_string(++named_), {dtype_, shape}, graph::TensorRole::Constant, contents(shape, size));
   }
   TensorId number(double value) { return builder_.add_constant("c" + std::to_string(++named_), graph::Value::scalar(value, dtype_)); }
   /// True where shown(row, key).
   TensorId flags(std::int64_t rows, std::int64_t keys, const std::function<bool(std::int64_t, std::int64_t)>& shown) {
     graph::Value value{{DType::Bool, {rows, keys}}, {}, {}};
     for (std::int64_t i = 0; i < rows * keys; ++i) value.integers.push_back(shown(i / keys, i % keys) ? 1 : 0);
-    return builder_.add_stored("flags" + std::to_string(++named_), value.type, graph::Role::Constant, graph::contents_of(value));
+    return builder_.add_stored("flags" + std::to_string(++named_), value.type, graph::TensorRole::Constant, graph::contents_of(value));
   }
   TensorId add(const char* op, std::vector<TensorId> inputs, graph::Attributes attributes = {}) {
     return builder_.add(op, std::move(inputs), std::move(attributes)).front();

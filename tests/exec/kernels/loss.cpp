@@ -21,7 +21,7 @@ struct LossAndGradient {
 LossAndGradient evaluate(const std::string& loss, const Shape& shape, const Values& prediction, const Values& target) {
   graph::GraphBuilder builder;
   const auto contents = graph::contents_of(graph::Value::of_reals(prediction, shape, DType::F64));
-  const TensorId p = builder.add_stored("p", {DType::F64, shape}, graph::Role::Parameter, contents);
+  const TensorId p = builder.add_stored("p", {DType::F64, shape}, graph::TensorRole::Parameter, contents);
   builder.set_outputs({p});
   graph::TrainingOptions options;
   options.loss = loss;

@@ -56,7 +56,7 @@ std::vector<Numbers> train(const Job& job, const std::string& stored = "w", DTyp
   graph::GraphBuilder builder;
   const TensorId unit = builder.add_input("unit", {dtype, {rows, rows}}), a = builder.add_input("a", {dtype, {rows, columns}});
   const TensorId w =
-      builder.add_stored("w", {dtype, {rows, columns}}, graph::Role::Parameter,
+      builder.add_stored("w", {dtype, {rows, columns}}, graph::TensorRole::Parameter,
                          graph::contents_of(graph::Value::of_reals(beginning(rows, columns).values, {rows, columns}, dtype)));
   const TensorId product = builder.add1("Mul", {a, builder.add1("MatMul", {unit, w})});
   builder.set_outputs({builder

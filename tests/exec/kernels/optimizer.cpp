@@ -16,7 +16,7 @@ std::vector<std::vector<double>> train(const std::string& optimizer, std::map<st
                                        double clip_value = 0) {
   graph::GraphBuilder builder;
   const TensorId a = builder.add_input("a", {DType::F64, {2}});
-  const TensorId p = builder.add_stored("p", {DType::F64, {2}}, graph::Role::Parameter,
+  const TensorId p = builder.add_stored("p", {DType::F64, {2}}, graph::TensorRole::Parameter,
                                         graph::contents_of(graph::Value::of_reals({1, -2}, {2}, DType::F64)));
   const TensorId product = builder.add1("Mul", {a, p});
   builder.set_outputs({builder

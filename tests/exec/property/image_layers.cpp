@@ -3,7 +3,7 @@
 namespace rehearsal::property {
 namespace {
 
-using graph::zoo::Kernel;
+using graph::zoo::FilterWindow;
 using graph::zoo::Square;
 
 bool is_image(const Shape& s, const Numbers&) { return s.size() == 4; }
@@ -29,7 +29,7 @@ TensorId conv(const Site& s) {
   const auto in = s.shape()[1];
   const bool grouped = s.number(4) != 0 && in % 2 == 0;
   const auto out = grouped ? s.number(0) * 2 : s.number(0);
-  auto kernel = Kernel::of(Square{s.number(1), s.number(2), s.number(3)}, grouped ? 2 : 1);
+  auto kernel = FilterWindow::of(Square{s.number(1), s.number(2), s.number(3)}, grouped ? 2 : 1);
   std::vector<TensorId> operands{s.x, s.layers.parameter(s.at("weight"), {out, in / kernel.groups, s.number(1), s.number(1)})};
   if (s.number(5) != 0) operands.push_back(s.layers.parameter(s.at("bias"), {out}));
   return s.layers.node(s.name, "Conv", std::move(operands),
@@ -114,7 +114,7 @@ constexpr LayerRow kRows[] = {
      [](const Site& s) { return s.layers.average_pool(s.name, s.x, window(s), s.number(3) != 0); }},
     {"block", is_image, channels, residual_block},
     {"depthwise", is_image, nothing,
-     [](const Site& s) { return s.layers.conv(s.name, s.x, s.shape()[1], Kernel::of(Square{}, s.shape()[1]), true); }},
+     [](const Site& s) { return s.layers.conv(s.name, s.x, s.shape()[1], FilterWindow::of(Square{}, s.shape()[1]), true); }},
     {"excite", is_image, [](Draws& d, const Shape&) { return Numbers{d.between(1, 4)}; }, excited},
     {"level", is_even, channels, level},
     {"up", is_small, channels,

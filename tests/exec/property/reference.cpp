@@ -14,11 +14,11 @@
 namespace rehearsal::property {
 namespace {
 
-using graph::Role;
 using graph::TensorId;
+using graph::TensorRole;
 
 bool is_stored(const graph::Tensor& t) {
-  return (t.role == Role::Parameter || t.role == Role::Slot || t.role == Role::State) && is_float(t.type.dtype);
+  return (t.role == TensorRole::Parameter || t.role == TensorRole::Slot || t.role == TensorRole::State) && is_float(t.type.dtype);
 }
 
 std::vector<double> reals(const std::byte* data, DType dtype, std::int64_t count) {

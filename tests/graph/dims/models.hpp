@@ -19,9 +19,11 @@ class Net {
 
   TensorId input(const std::string& name, Shape shape, DType type = DType::F32) { return b.add_input(name, {type, std::move(shape)}); }
   TensorId parameter(const std::string& name, Shape shape) {
-    return b.add_stored(name, {DType::F32, std::move(shape)}, Role::Parameter, {});
+    return b.add_stored(name, {DType::F32, std::move(shape)}, TensorRole::Parameter, {});
   }
-  TensorId constant(const std::string& name, Shape shape) { return b.add_stored(name, {DType::F32, std::move(shape)}, Role::Constant, {}); }
+  TensorId constant(const std::string& name, Shape shape) {
+    return b.add_stored(name, {DType::F32, std::move(shape)}, TensorRole::Constant, {});
+  }
   TensorId op(std::string_view row, std::vector<TensorId> inputs, Attributes attributes = {}) {
     return b.add(row, std::move(inputs), std::move(attributes)).front();
   }
@@ -39,7 +41,7 @@ class Net {
   }
   TensorId batch_norm(TensorId x, const std::string& name) {
     const std::int64_t c = b.type(x).shape[1];
-    const auto state = [&](const std::string& s) { return b.add_stored(name + s, {DType::F32, {c}}, Role::State, {}); };
+    const auto state = [&](const std::string& s) { return b.add_stored(name + s, {DType::F32, {c}}, TensorRole::State, {}); };
     return add_batch_norm(b, {x, parameter(name + ".weight", {c}), parameter(name + ".bias", {c}), state(".mean"), state(".var")}, name);
   }
   TensorId layer_norm(TensorId x, const std::string& name) {

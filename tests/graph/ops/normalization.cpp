@@ -17,10 +17,10 @@ TensorType f64(Shape shape) { return {DType::F64, std::move(shape)}; }
 struct Normalized {
   GraphBuilder builder;
   TensorId x = builder.add_input("x", f32({4, 3, 5, 5}));
-  TensorId scale = stored("scale", Role::Parameter), bias = stored("bias", Role::Parameter);
-  TensorId mean = stored("mean", Role::State), variance = stored("variance", Role::State);
+  TensorId scale = stored("scale", TensorRole::Parameter), bias = stored("bias", TensorRole::Parameter);
+  TensorId mean = stored("mean", TensorRole::State), variance = stored("variance", TensorRole::State);
 
-  TensorId stored(const char* name, Role role) { return builder.add_stored(name, f32({3}), role, {}); }
+  TensorId stored(const char* name, TensorRole role) { return builder.add_stored(name, f32({3}), role, {}); }
 };
 
 const Node& node_of(const Graph& graph, std::string_view op_name) {
@@ -97,7 +97,7 @@ TEST_CASE("batch normalization is two forward nodes and an update of its statist
   CHECK(graph.nodes()[1].attributes.integer("count", 0) == 100);  // 4 * 5 * 5
   const Node& running = graph.nodes()[2];
   CHECK(running.phase == Phase::Update);
-  CHECK(graph[running.outputs[0]].role == Role::Updated);
+  CHECK(graph[running.outputs[0]].role == TensorRole::Updated);
   CHECK(graph[graph[running.outputs[0]].stored_in].name == "mean");
   CHECK(graph[graph[running.outputs[1]].stored_in].name == "variance");
 }

@@ -310,8 +310,8 @@ TEST_CASE("every model trains: all parameters have gradients and nothing is in t
     const TrainingGraph training = build_training_graph(model, {});
     std::size_t parameters = 0, known = 0;
     for (const Tensor& tensor : model.tensors()) {
-      parameters += tensor.role == Role::Parameter;
-      known += tensor.role == Role::Parameter && tensor.contents.known();
+      parameters += tensor.role == TensorRole::Parameter;
+      known += tensor.role == TensorRole::Parameter && tensor.contents.known();
     }
     CHECK(training.parameters.size() == parameters);
     CHECK(known == parameters);
@@ -324,9 +324,9 @@ TEST_CASE("every model trains: all parameters have gradients and nothing is in t
 TEST_CASE("running statistics are updated in training") {
   const TrainingGraph training = build_training_graph(zoo::build("resnet18?image=32"), {});
   const auto& tensors = training.graph.tensors();
-  const auto states = std::count_if(tensors.begin(), tensors.end(), [](const Tensor& t) { return t.role == Role::State; });
+  const auto states = std::count_if(tensors.begin(), tensors.end(), [](const Tensor& t) { return t.role == TensorRole::State; });
   const auto updated = std::count_if(tensors.begin(), tensors.end(), [&](const Tensor& t) {
-    return t.stored_in != TensorId::None && training.graph[t.stored_in].role == Role::State;
+    return t.stored_in != TensorId::None && training.graph[t.stored_in].role == TensorRole::State;
   });
   CHECK(states == 2 * 20);  // 20 normalizations
   CHECK(updated == states);

@@ -242,7 +242,7 @@ TEST_CASE("parts are as equal as a dimension allows, and running statistics stay
   const auto images = training_of({"resnet18?image=32&classes=10"});
   const auto program = lowered(images, "dp=4,zero=1");
   for (std::size_t t = 0; t < images.graph.tensors().size(); ++t)
-    if (images.graph.tensors()[t].role == graph::Role::State) CHECK(program.sharding->layouts[t][0].replicated());
+    if (images.graph.tensors()[t].role == graph::TensorRole::State) CHECK(program.sharding->layouts[t][0].replicated());
 }
 
 TEST_CASE("what has no state of the optimizer is not sharded by stage 1, and a warning says so") {

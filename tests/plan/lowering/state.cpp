@@ -36,8 +36,8 @@ std::int64_t bytes_of_training(const graph::TrainingGraph& training, const Role&
   std::int64_t bytes = 0;
   for (const auto& b : role.buffers) {
     if (b.part_of != kNoBuffer) continue;
-    const bool stored =
-        b.lifetime == Lifetime::Persistent && b.tensor != graph::TensorId::None && training.graph[b.tensor].role != graph::Role::Constant;
+    const bool stored = b.lifetime == Lifetime::Persistent && b.tensor != graph::TensorId::None &&
+                        training.graph[b.tensor].role != graph::TensorRole::Constant;
     const bool gradient = b.lifetime == Lifetime::Step && b.category == MemoryCategory::Gradients;
     bytes += stored || gradient ? b.bytes : 0;
   }
@@ -109,7 +109,7 @@ TEST_CASE("state of every optimizer lies as its parameter does") {
         CHECK((split > 0 || training.parameters.front().slots.empty()));
         // What an update makes is stored as it lies: nothing of it is cut, or travels.
         for (const Conversion& c : sharding.conversions)
-          CHECK((training.graph[c.tensor].role != graph::Role::Updated || !c.consumers.empty() ||
+          CHECK((training.graph[c.tensor].role != graph::TensorRole::Updated || !c.consumers.empty() ||
                  std::ranges::all_of(c.steps, [&](const ConversionStep& step) { return sharding.axes[step.axis].deals_out_updates; })));
       }
 }

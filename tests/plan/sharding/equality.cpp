@@ -22,7 +22,7 @@ MeshAxis megatron(const TrainingGraph& t, std::int64_t n, bool vocabulary) {
     if (schema(node).name == "Softmax") tp.dims.push_back(dims.name(dims.of(node.outputs[0])[1][0]));
   }
   for (const Tensor& tensor : t.graph.tensors()) {
-    if (tensor.role == Role::Parameter && tensor.name.find("up.weight") != std::string::npos) tp.dims.push_back(tensor.name + ".1");
+    if (tensor.role == TensorRole::Parameter && tensor.name.find("up.weight") != std::string::npos) tp.dims.push_back(tensor.name + ".1");
   }
   if (vocabulary) tp.dims.push_back("wte.0");
   return tp;

@@ -17,11 +17,11 @@ using graph::Graph;
 using graph::index;
 using graph::Node;
 using graph::NodeId;
-using graph::Role;
 using graph::Shape;
 using graph::Tensor;
 using graph::TensorDims;
 using graph::TensorId;
+using graph::TensorRole;
 using graph::TensorType;
 using graph::TrainingGraph;
 
@@ -70,7 +70,7 @@ class Mesh {
     for (std::size_t i = 0; i < g_.tensors().size(); ++i) {
       const auto id = static_cast<TensorId>(i);
       if (g_[id].producer != NodeId::None) continue;
-      if (g_[id].role == Role::Constant) constants_.resize(g_.tensors().size()), constants_[i] = start[i];
+      if (g_[id].role == TensorRole::Constant) constants_.resize(g_.tensors().size()), constants_[i] = start[i];
       for (const Coordinates& at : at_) local_[i].push_back(cut(start[i], g_[id].type, s_.region(s_.dims->of(id), s_.layout(id), at)));
     }
     for (std::size_t n = 0; n < g_.nodes().size(); ++n) run_node(static_cast<NodeId>(n));
@@ -210,8 +210,8 @@ class Mesh {
       }
       const Layout& want = s_.wanted[index(id)][i];
       const TensorDims& dims = s_.dims->of_operand(id, i);
-      const Bytes bytes =
-          g_[t].role == Role::Constant ? cut(constants_[index(t)], g_[t].type, s_.region(dims, want, at_[c])) : wanted_at(t, want, c, dims);
+      const Bytes bytes = g_[t].role == TensorRole::Constant ? cut(constants_[index(t)], g_[t].type, s_.region(dims, want, at_[c]))
+                                                             : wanted_at(t, want, c, dims);
       operands.push_back(Operand{{g_[t].type.dtype, s_.operand_shape(id, i, at_[c])}, Shape(dims.size()), bytes});
       const auto region = s_.region(dims, want, at_[c]);
       for (std::size_t d = 0; d < region.size(); ++d) operands.back()->origin[d] = region[d].empty() ? 0 : region[d].front().begin;
@@ -258,7 +258,7 @@ inline Bytes random_values(const Tensor& tensor, std::mt19937& random, std::int6
   Bytes bytes = zeros(tensor.type);
   std::uniform_real_distribution<double> real(-1, 1);
   for (std::size_t i = 0; i < bytes.size() / element_bytes(tensor.type); ++i) {
-    const double x = real(random) + (tensor.role == Role::State ? 2 : 0);
+    const double x = real(random) + (tensor.role == TensorRole::State ? 2 : 0);
     const std::int64_t k = static_cast<std::int64_t>(random()) % classes;
     if (tensor.type.dtype == DType::F64) std::memcpy(bytes.data() + 8 * i, &x, 8);
     if (tensor.type.dtype == DType::I64) std::memcpy(bytes.data() + 8 * i, &k, 8);

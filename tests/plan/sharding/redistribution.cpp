@@ -25,7 +25,7 @@ std::vector<Redistribution> dealt_out(const Sharding& s) {
       Redistribution r{c.tensor, {}, 0, now, now, step.axis, step.kind};
       r.user = NodeId::None;
       r.to[step.axis] = now[step.axis] = step.to;
-      if (deals_out(step.kind) && !s.axes[step.axis].in_time && s.dims->graph()[c.tensor].role != Role::Constant) all.push_back(r);
+      if (deals_out(step.kind) && !s.axes[step.axis].in_time && s.dims->graph()[c.tensor].role != TensorRole::Constant) all.push_back(r);
     }
   }
   return all;

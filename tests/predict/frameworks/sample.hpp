@@ -31,7 +31,7 @@ struct Sample {
   template <class Ask>
   [[nodiscard]] auto ask(const Ask& question) const {
     const auto own = parts();
-    const costmodel::CollectiveLinks network(platform);
+    const costmodel::CollectiveLibrary network(platform);
     Timers timers(1);
     Stager stager;
     timers.front().emplace(own, job, network, costmodel::published_constants().values, 0);

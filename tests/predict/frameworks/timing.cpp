@@ -107,7 +107,7 @@ TEST_CASE("a token travels once to every node where it has experts, where the fr
       return most;
     });
   };
-  const costmodel::CollectiveLinks network(s.job.platform);
+  const costmodel::CollectiveLibrary network(s.job.platform);
   const auto& c = costmodel::published_constants().values;
   const double slowdown = 1 + c[costmodel::Coefficient::Spread] * 2;  // of four nodes
   const auto sum = [&](const auto& one) { return slowdown * (one(sent[0]) + one(sent[1])); };
@@ -159,7 +159,7 @@ TEST_CASE("in groups of replicas gradients are scattered inside each, and their 
   const auto of_timer = [&](double (StepTimer::*seconds)(double) const) {
     return s.ask([&](const StagedStep& step) { return (step.lanes.front().timers.front()->*seconds)(kElements); });
   };
-  const costmodel::CollectiveLinks network(s.job.platform);
+  const costmodel::CollectiveLibrary network(s.job.platform);
   const auto& c = costmodel::published_constants().values;
   const double slowdown = 1 + c[costmodel::Coefficient::Spread];  // of two nodes
   const double inside = network.seconds(costmodel::CollectiveKind::ReduceScatter, kBytes, {8, 8}, c);
