@@ -22,6 +22,14 @@ void require_scalar(const NodeView& node, std::size_t operand) {
   if (node.input(operand) != TensorType{DType::F64, {}}) throw BadInput("operand " + std::to_string(operand) + " must be an f64 scalar");
 }
 
+/// Of the type and the shape of operand 0.
+void require_like_first(const NodeView& node, std::size_t operand) {
+  if (node.input(operand) == node.input(0)) return;
+  require_same_type(node, 0, operand);
+  throw BadInput("operand " + std::to_string(operand) + " has shape " + to_text(node.input(operand).shape) +
+                 ", it must be like operand 0 " + to_text(node.input(0).shape));
+}
+
 /// (parameter, gradient, step, state...) -> (parameter, state...)
 std::vector<TensorType> infer_update(const NodeView& node) {
   require_inputs(node, 2, node.inputs.size());
@@ -29,9 +37,7 @@ std::vector<TensorType> infer_update(const NodeView& node) {
   std::vector<TensorType> results = {node.input(0)};
   for (std::size_t i = 1; i < node.inputs.size(); ++i) {
     if (i == 2) continue;
-    if (node.input(i) != node.input(0))
-      throw BadInput("operand " + std::to_string(i) + " has shape " + to_text(node.input(i).shape) + ", it must be like the parameter " +
-                     to_text(node.input(0).shape));
+    require_like_first(node, i);
     if (i >= kFirstState) results.push_back(node.input(i));
   }
   return results;
@@ -40,7 +46,7 @@ std::vector<TensorType> infer_update(const NodeView& node) {
 /// (parameter, gradient, squared norm of each, state...) -> (parameter, state...)
 std::vector<TensorType> infer_scaled_update(const NodeView& node) {
   require_inputs(node, 4, 5);
-  require_same_type(node, 0, 1);
+  require_like_first(node, 1);
   require_scalar(node, 2);
   require_scalar(node, 3);
   return std::vector<TensorType>(node.inputs.size() - 3, node.input(0));
@@ -51,7 +57,7 @@ std::vector<TensorType> infer_normed_update(const NodeView& node) {
   require_inputs(node, 6, 6);
   require_step(node, 2);
   require_scalar(node, 3);
-  for (const std::size_t i : {1, 4, 5}) require_same_type(node, 0, i);
+  for (const std::size_t i : {1, 4, 5}) require_like_first(node, i);
   return std::vector<TensorType>(3, node.input(0));
 }
 
@@ -63,7 +69,7 @@ std::vector<TensorType> infer_averaged_update(const NodeView& node) {
   const std::size_t number = node.inputs.size() - 1;
   require_scalar(node, number);
   for (std::size_t i = 1; i < number; ++i)
-    if (i != 2) require_same_type(node, 0, i);
+    if (i != 2) require_like_first(node, i);
   return std::vector<TensorType>(number - 2, node.input(0));
 }
 
@@ -78,7 +84,7 @@ std::vector<TensorType> infer_share(const NodeView& node) {
 /// (average, mean of squares, step) -> average
 std::vector<TensorType> infer_average(const NodeView& node) {
   require_inputs(node, 3, 3);
-  require_same_type(node, 0, 1);
+  require_like_first(node, 1);
   require_step(node, 2);
   return {node.input(0)};
 }
@@ -87,7 +93,7 @@ std::vector<TensorType> infer_average(const NodeView& node) {
 std::vector<TensorType> infer_direction(const NodeView& node) {
   require_inputs(node, 2, 4);
   if (node.inputs.size() == 2) {
-    require_same_type(node, 0, 1);
+    require_like_first(node, 1);
     return {node.input(0)};
   }
   const auto types = infer_broadcast(node);
@@ -98,7 +104,7 @@ std::vector<TensorType> infer_direction(const NodeView& node) {
 /// (parameter, direction, step, squared norm of each) -> parameter
 std::vector<TensorType> infer_clipped_update(const NodeView& node) {
   require_inputs(node, 5, 5);
-  require_same_type(node, 0, 1);
+  require_like_first(node, 1);
   require_step(node, 2);
   require_scalar(node, 3);
   require_scalar(node, 4);
@@ -109,7 +115,7 @@ std::vector<TensorType> infer_clipped_update(const NodeView& node) {
 template <std::size_t kResults>
 std::vector<TensorType> infer_pair(const NodeView& node) {
   require_inputs(node, 2, 2);
-  require_same_type(node, 0, 1);
+  require_like_first(node, 1);
   return std::vector<TensorType>(kResults, node.input(0));
 }
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "graph/training.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/gradient_problem.hpp"
 
@@ -22,15 +23,49 @@ bool refuses(const graph::OpSchema& row, const graph::Node& node, const Operands
   }
 }
 
-/// Calls with every node of every case, its row and its operands.
+using Rows = std::set<std::string_view>;
+Rows operator+(Rows some, const Rows& more) {
+  some.insert(more.begin(), more.end());
+  return some;
+}
+
+/// Calls with every node of a graph, its row and its operands.
+template <class Each>
+void for_nodes(const graph::Graph& graph, Each&& each) {
+  for (const graph::Node& node : graph.nodes()) {
+    const graph::NodeTypes types(graph, node);
+    each(graph::schema(node), node, Operands(types.view().inputs.begin(), types.view().inputs.end()));
+  }
+}
+
+/// The same with those of every gradient case.
 template <class Each>
 void for_every_node(Each&& each) {
-  for (const GradientCase& one : all_gradient_cases()) {
-    const GradientProblem problem(one);
-    for (const graph::Node& node : problem.graph().nodes()) {
-      const graph::NodeTypes types(problem.graph(), node);
-      each(graph::schema(node), node, Operands(types.view().inputs.begin(), types.view().inputs.end()));
-    }
+  for (const GradientCase& one : all_gradient_cases()) for_nodes(GradientProblem(one).graph(), each);
+}
+
+/// The training of y = x w + b under an optimizer, with everything that may be asked for beside its update.
+graph::TrainingGraph trained_by(const graph::OptimizerRow& optimizer) {
+  graph::GraphBuilder builder;
+  const auto x = builder.add_input("x", {DType::F32, {4, 3}});
+  const auto w = builder.add_stored("w", {DType::F32, {3, 2}}, graph::TensorRole::Parameter, {}),
+             b = builder.add_stored("b", {DType::F32, {2}}, graph::TensorRole::Parameter, {});
+  builder.set_outputs({builder.add1("Add", {builder.add1("MatMul", {x, w}), b})});
+  graph::TrainingOptions options;
+  options.optimizer.name = optimizer.name;
+  options.clip_norm = 1;
+  options.clip_value = 1;
+  options.noise_scale = true;
+  return graph::build_training_graph(std::move(builder).build(), options);
+}
+
+/// Calls with the nodes that no gradient case has: those that only an update is made of, by every optimizer.
+template <class Each>
+void for_update_nodes(Each&& each) {
+  for (const graph::OptimizerRow& optimizer : graph::optimizer_table()) {
+    for_nodes(trained_by(optimizer).graph, [&](const graph::OpSchema& row, const graph::Node& node, const Operands& operands) {
+      if (row.family == graph::CostFamily::Optimizer) each(row, node, operands);
+    });
   }
 }
 
@@ -99,6 +134,113 @@ TEST_CASE("operands of another rank than the others are refused, where nothing i
                                    {"Gather", 1},
                                    {"GatherND", 0},
                                    {"GroupNormApply", 0}}));
+}
+
+TEST_CASE("an update has all of its operands") {
+  Rows fewer, more;
+  for_update_nodes([&](const graph::OpSchema& row, const graph::Node& node, Operands operands) {
+    INFO(row.name << " of " << operands.size() << " operands");
+    CHECK(refuses(row, node, {}));
+    auto cut = operands;
+    cut.pop_back();
+    if (!refuses(row, node, cut)) fewer.insert(row.name);
+    operands.push_back(operands.front());
+    if (!refuses(row, node, operands)) more.insert(row.name);
+  });
+  // These keep as much state as their settings ask for, and Adafactor's variance is whole or in rows and columns.
+  const Rows any{"AdafactorDirection", "AdagradUpdate", "AdamUpdate",    "LambDirection",
+                 "LionUpdate",         "NadamUpdate",   "RmspropUpdate", "SgdUpdate"};
+  CHECK(fewer == any);
+  // A trust ratio is of one state as well as of two.
+  CHECK(more == Rows(any) + Rows{"LambUpdate", "LarsUpdate"});
+}
+
+TEST_CASE("an update refuses numbers of another type, and state of another shape") {
+  std::set<Operand> types, shapes;
+  for_update_nodes([&](const graph::OpSchema& row, const graph::Node& node, const Operands& operands) {
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (!operands[i]) continue;
+      auto wrong = operands;
+      wrong[i]->dtype = operands[i]->dtype == DType::I64 ? DType::F32 : DType::I64;
+      if (!refuses(row, node, wrong)) types.insert({row.name, i});
+      wrong = operands;
+      wrong[i]->shape.push_back(7);
+      if (!refuses(row, node, wrong)) shapes.insert({row.name, i});
+    }
+  });
+  CHECK(text_of(types) == "");
+  CHECK(text_of(shapes) == "");
+}
+
+TEST_CASE("what computes with fractions refuses whole numbers") {
+  Rows taken;
+  for_every_node([&](const graph::OpSchema& row, const graph::Node& node, const Operands& operands) {
+    auto wrong = operands;
+    for (auto& type : wrong) {
+      if (type && is_float(type->dtype)) type->dtype = DType::I64;
+    }
+    if (row.gradient && wrong != operands && !refuses(row, node, wrong)) taken.insert(row.name);
+  });
+  // What moves values, compares them, or computes with whole numbers exactly.
+  CHECK(taken == Rows{"Abs",        "Add",
+                      "Cast",       "Clip",
+                      "Concat",     "CumSum",
+                      "Div",        "Expand",
+                      "Gather",     "GatherElements",
+                      "GatherND",   "Gemm",
+                      "Identity",   "MatMul",
+                      "Max",        "Min",
+                      "Mod",        "Mul",
+                      "Neg",        "Pow",
+                      "ReduceMax",  "ReduceMin",
+                      "ReduceProd", "ReduceSum",
+                      "Relu",       "Reshape",
+                      "Roll",       "ScatterElements",
+                      "ScatterND",  "Sign",
+                      "Slice",      "Split",
+                      "Sub",        "Tile",
+                      "TopK",       "Transpose",
+                      "Trilu",      "Where"});
+}
+
+TEST_CASE("what a node says is kept where nothing can be guessed in its place") {
+  std::set<std::string> needed;
+  const auto look = [&](const graph::OpSchema& row, const graph::Node& node, const Operands& operands) {
+    for (const auto& [name, value] : node.attributes.items()) {
+      graph::Attributes fewer = node.attributes;
+      fewer.erase(name);
+      try {
+        (void)row.infer({operands, {}, fewer});
+      } catch (const BadInput& error) {
+        if (std::string(error.what()).find("'" + name + "'") != std::string::npos) needed.insert(std::string(row.name) + " " + name);
+      }
+    }
+  };
+  for_every_node(look);
+  for_update_nodes(look);
+  CHECK(needed == std::set<std::string>{"AveragePoolGrad shape",
+                                        "BatchNormApply count",
+                                        "BatchNormGradInput count",
+                                        "BatchNormGradSums count",
+                                        "Conv group",
+                                        "ConvGradInput shape",
+                                        "Dropout stream",
+                                        "DropoutGrad stream",
+                                        "GroupNormApply count",
+                                        "GroupNormApply num_groups",
+                                        "GroupNormGradInput count",
+                                        "GroupNormGradInput num_groups",
+                                        "GroupNormGradParameters count",
+                                        "GroupNormGradParameters num_groups",
+                                        "GroupNormGradSums count",
+                                        "GroupNormGradSums num_groups",
+                                        "GroupNormSums num_groups",
+                                        "Pad pads",
+                                        "PadGrad pads",
+                                        "PadGrad shape",
+                                        "Resize sizes",
+                                        "ResizeGrad shape",
+                                        "ResizeGrad sizes"});
 }
 
 }  // namespace rehearsal::exec

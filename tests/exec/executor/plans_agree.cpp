@@ -1,17 +1,10 @@
 // Losses do not depend on the plan: real ranks under mpirun against one rank.
-#include <algorithm>
-#include <cmath>
-#include <map>
-#include <sstream>
 #include <vector>
 
-#include "plan/plan.hpp"
-#include "tests/catch.hpp"
-#include "tests/exec/executor/models.hpp"
-#include "tests/process.hpp"
+#include "tests/exec/executor/losses.hpp"
 
 using rehearsal::exec::sample::Case;
-using Losses = std::vector<double>;
+using rehearsal::exec::sample::train;
 
 namespace {
 
@@ -230,26 +223,6 @@ const std::vector<Case> kCases{
     {"gpt", 4, "dp=2,pp=2,micro_batch=1,interleave=2"},
 };
 
-/// Trains the cases on so many ranks; losses of three steps by the text of the case.
-std::map<std::string, Losses> train(int ranks, const std::vector<Case>& cases) {
-  std::string command = ranks == 1 ? std::string() : REHEARSAL_MPIRUN " -n " + std::to_string(ranks) + " ";
-  command += "\"" REHEARSAL_TRAIN_PLANS "\" 3 -";
-  for (const auto& c : cases) command += " '" + to_text(c) + "'";
-  const auto ended = run_shell(command);
-  INFO(ended.err);
-  REQUIRE(ended.status == 0);
-  std::map<std::string, Losses> found;
-  std::istringstream lines(ended.out);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string text;
-    words >> text;
-    for (double loss = 0; words >> loss;) found[text].push_back(loss);
-  }
-  REQUIRE(found.size() == cases.size());
-  return found;
-}
-
 std::vector<Case> in_both_types(const std::vector<Case>& cases) {
   std::vector<Case> both;
   for (auto c : cases)
@@ -262,38 +235,14 @@ std::vector<Case> in_both_types(const std::vector<Case>& cases) {
   return both;
 }
 
-/// Where parts of the batch have statistics of their own: with the same parts, one after the other.
-Case on_one_rank(Case c) {
-  const auto plan = rehearsal::plan::parse_plan(c.plan);
-  c.plan = plan.bn == rehearsal::plan::BatchStatistics::Batch
-               ? "dp=1"
-               : "dp=1,micro_batch=" + std::to_string(plan.micro_batch.value_or(c.batch / plan.dp)) + ",bn=local";
-  return c;
-}
-
 }  // namespace
 
 TEST_CASE("every plan gives the losses of one rank") {
   const int ranks = GENERATE(1, 2, 3, 4, 8);
-  std::vector<Case> cases, references;
-  for (const auto& c : in_both_types(kCases)) {
-    if (rehearsal::plan::parse_plan(c.plan).ranks() != ranks) continue;
-    cases.push_back(c);
-    const auto same = [&](const Case& other) { return to_text(other) == to_text(on_one_rank(c)); };
-    if (std::none_of(references.begin(), references.end(), same)) references.push_back(on_one_rank(c));
-  }
-  const auto expected = train(1, references), found = train(ranks, cases);
-  for (const auto& c : cases) {
-    INFO(to_text(c));
-    const auto& one = expected.at(to_text(on_one_rank(c)));
-    const auto& many = found.at(to_text(c));
-    REQUIRE(one.size() == 3);
-    REQUIRE(many.size() == 3);
-    CHECK(one[2] != one[0]);  // something is learned
-    // The design's bounds: sums in another order in f64, the same and other kernels in f32.
-    for (std::size_t n = 0; n < one.size(); ++n)
-      CHECK(std::abs(many[n] - one[n]) <= (c.dtype == "f64" ? 1e-12 : 1e-5) * std::max(1.0, std::abs(one[n])));
-  }
+  std::vector<Case> cases;
+  for (const auto& c : in_both_types(kCases))
+    if (rehearsal::plan::parse_plan(c.plan).ranks() == ranks) cases.push_back(c);
+  rehearsal::exec::sample::check_agreement(ranks, cases);
 }
 
 TEST_CASE("recomputing, offloading, packing signs and leaving out zeros change no bit of any loss") {
