@@ -44,13 +44,17 @@ void for_every_node(Each&& each) {
   for (const GradientCase& one : all_gradient_cases()) for_nodes(GradientProblem(one).graph(), each);
 }
 
-/// The training of y = x w + b under an optimizer, with everything that may be asked for beside its update.
+/// The training of three matrices and a bias under an optimizer, with everything that may be asked for beside its update. Some optimizers
+/// have an update of their own for the matrix in the middle.
 graph::TrainingGraph trained_by(const graph::OptimizerRow& optimizer) {
   graph::GraphBuilder builder;
   const auto x = builder.add_input("x", {DType::F32, {4, 3}});
-  const auto w = builder.add_stored("w", {DType::F32, {3, 2}}, graph::TensorRole::Parameter, {}),
-             b = builder.add_stored("b", {DType::F32, {2}}, graph::TensorRole::Parameter, {});
-  builder.set_outputs({builder.add1("Add", {builder.add1("MatMul", {x, w}), b})});
+  const auto weight = [&](const char* name, graph::Shape shape) {
+    return builder.add_stored(name, {DType::F32, std::move(shape)}, graph::TensorRole::Parameter, {});
+  };
+  auto y = builder.add1("MatMul", {builder.add1("MatMul", {x, weight("first", {3, 4})}), weight("middle", {4, 5})});
+  y = builder.add1("MatMul", {y, weight("last", {5, 2})});
+  builder.set_outputs({builder.add1("Add", {y, weight("bias", {2})})});
   graph::TrainingOptions options;
   options.optimizer.name = optimizer.name;
   options.clip_norm = 1;
@@ -59,12 +63,12 @@ graph::TrainingGraph trained_by(const graph::OptimizerRow& optimizer) {
   return graph::build_training_graph(std::move(builder).build(), options);
 }
 
-/// Calls with the nodes that no gradient case has: those that only an update is made of, by every optimizer.
+/// Calls with the nodes of which only updates are made, by every optimizer.
 template <class Each>
 void for_update_nodes(Each&& each) {
   for (const graph::OptimizerRow& optimizer : graph::optimizer_table()) {
     for_nodes(trained_by(optimizer).graph, [&](const graph::OpSchema& row, const graph::Node& node, const Operands& operands) {
-      if (row.family == graph::CostFamily::Optimizer) each(row, node, operands);
+      if (node.phase == graph::Phase::Update && !row.gradient) each(row, node, operands);
     });
   }
 }
@@ -169,7 +173,7 @@ TEST_CASE("an update refuses numbers of another type, and state of another shape
     }
   });
   CHECK(text_of(types) == "");
-  CHECK(text_of(shapes) == "");
+  CHECK(text_of(shapes) == text_of({{"DivideByNorm", 0}, {"SquaredNorm", 0}}));  // a norm is of any shape
 }
 
 TEST_CASE("what computes with fractions refuses whole numbers") {
@@ -241,6 +245,28 @@ TEST_CASE("what a node says is kept where nothing can be guessed in its place") 
                                         "Resize sizes",
                                         "ResizeGrad shape",
                                         "ResizeGrad sizes"});
+}
+
+TEST_CASE("gradients of another type or rank than what they are gradients of are refused") {
+  std::set<std::string_view> types, shapes;
+  for_every_node([&](const graph::OpSchema& row, const graph::Node& node, const Operands& operands) {
+    if (row.gradient || operands.size() < 2) return;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (!operands[i]) continue;
+      auto wrong = operands;
+      wrong[i]->dtype = operands[i]->dtype == DType::I64 ? DType::F32 : DType::I64;
+      if (!refuses(row, node, wrong)) types.insert(row.name);
+      wrong = operands;
+      wrong[i]->shape.insert(wrong[i]->shape.end(), {11, 13});
+      if (!refuses(row, node, wrong)) shapes.insert(row.name);
+    }
+  });
+  // Losses broadcast their weights; norms compute in f64 from whatever gradient there is.
+  const Rows losses{"AbsoluteErrorGrad", "BceWithLogitsGrad", "CrossEntropyGrad", "HuberGrad", "KlDivergenceGrad", "SquaredErrorGrad"};
+  CHECK(types == losses + Rows{"BatchNormGradInput", "BatchNormGradSums", "BatchNormInferenceGradParameters", "DetGrad",
+                               "GroupNormGradInput", "GroupNormGradParameters", "GroupNormGradSums", "LayerNormalizationGradInput",
+                               "LayerNormalizationGradParameters", "RMSNormalizationGradInput", "RMSNormalizationGradParameters"});
+  CHECK(shapes == losses + Rows{"BatchNormInferenceGradInput", "Equal", "ReduceProdGrad"});
 }
 
 }  // namespace rehearsal::exec

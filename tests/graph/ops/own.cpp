@@ -1,0 +1,132 @@
+// Rows that no model has and no gradient case: what they refuse.
+#include "base/error.hpp"
+#include "tests/catch.hpp"
+#include "tests/graph/ops/rows.hpp"
+
+namespace rehearsal::graph {
+namespace {
+
+using Types = std::vector<std::optional<TensorType>>;
+using Integers = std::vector<std::int64_t>;
+
+std::string refusal_of(const std::string& name, Types types, Attributes attributes = {}) {
+  try {
+    const RowOn row(name, std::move(types), std::move(attributes));
+    return "";
+  } catch (const BadInput& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("noise says its shape and its stream, and is of a type that has fractions") {
+  const Attributes whole{{"shape", Integers{2, 3}}, {"stream", std::int64_t{1}}, {"dtype", std::string("f64")}};
+  CHECK(RowOn("Noise", Types{}, whole).shape() == Shape{2, 3});
+  const auto without = [&](const char* name) {
+    auto fewer = whole;
+    fewer.erase(name);
+    return refusal_of("Noise", {}, fewer);
+  };
+  CHECK(says(without("shape"), {"'shape' and 'stream'"}));
+  CHECK(says(without("stream"), {"'shape' and 'stream'"}));
+  auto integers = whole;
+  integers.set("dtype", std::string("i64"));
+  CHECK(says(refusal_of("Noise", {}, integers), {"'dtype'", "floating-point"}));
+  CHECK(!refusal("Noise", {Shape{2}}, whole).empty());
+}
+
+TEST_CASE("a range has a step, an end, and no more elements than can be") {
+  const auto range = [](double start, double limit, double delta) {
+    return Attributes{{"start", start}, {"limit", limit}, {"delta", delta}};
+  };
+  CHECK(RowOn("Range", Types{}, range(1, 6, 2)).shape() == Shape{3});   // 1 3 5
+  CHECK(RowOn("Range", Types{}, range(1, 7, 2)).shape() == Shape{3});   // 7 is left out
+  CHECK(RowOn("Range", Types{}, range(3, 0, -1)).shape() == Shape{3});  // 3 2 1
+  CHECK(RowOn("Range", Types{}, range(3, 0, 1)).shape() == Shape{0});
+  CHECK(says(refusal_of("Range", {}, range(0, 5, 0)), {"delta", "step"}));
+  CHECK(says(refusal_of("Range", {}, range(0, 1e30, 1)), {"limit", "elements"}));
+}
+
+TEST_CASE("connectives take truths, bits take whole numbers, and choices a truth") {
+  const TensorType truths{DType::Bool, {2}}, numbers{DType::F32, {2}}, integers{DType::I64, {2}};
+  for (const auto* name : {"And", "Or", "Xor"}) {
+    INFO(name);
+    CHECK(refusal_of(name, {truths, truths}).empty());
+    CHECK(says(refusal_of(name, {numbers, numbers}), {"bool"}));
+  }
+  CHECK(says(refusal_of("Not", {numbers}), {"bool"}));
+  for (const auto* name : {"BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"}) {
+    INFO(name);
+    CHECK(refusal_of(name, {integers, integers}).empty());
+    CHECK(says(refusal_of(name, {numbers, numbers}), {"integers"}));
+  }
+  for (const auto* name : {"Less", "Greater", "LessOrEqual", "GreaterOrEqual"}) {
+    INFO(name);
+    CHECK(refusal_of(name, {numbers, numbers}).empty());
+    CHECK(!refusal_of(name, {numbers, integers}).empty());
+    CHECK(!refusal_of(name, {numbers}).empty());
+  }
+  CHECK(says(refusal_of("Where", {numbers, numbers, numbers}), {"condition", "bool"}));
+}
+
+TEST_CASE("softmax by blocks: rows with keys, all of one type") {
+  const TensorType scores{DType::F32, {2, 3, 5}}, statistics{DType::F32, {2, 3, 2}}, other{DType::F64, {2, 3, 5}};
+  const RowOn softmax("BlockSoftmax", Types{scores});
+  CHECK(softmax.shape(0) == scores.shape);
+  CHECK(softmax.shape(1) == statistics.shape);  // maximum and sum of each row
+  CHECK(says(refusal_of("BlockSoftmax", {TensorType{DType::F32, {}}}), {"last dimension"}));
+  CHECK(says(refusal_of("BlockSoftmax", {TensorType{DType::I64, {2, 3}}}), {"floating point"}));
+  CHECK(RowOn("RowDot", Types{scores, scores}).shape() == Shape{2, 3, 1});
+  CHECK(says(refusal_of("RowDot", {scores, other}), {"one element type"}));
+  CHECK(refusal_of("MergeBlocks", {scores, statistics, scores, statistics}).empty());
+  for (std::size_t i = 1; i < 4; ++i) {
+    Types wrong{scores, statistics, scores, statistics};
+    wrong[i]->dtype = DType::F64;
+    CHECK(says(refusal_of("MergeBlocks", wrong), {"operand " + std::to_string(i)}));
+  }
+  CHECK(!refusal_of("MergeBlocks", {scores, statistics, scores}).empty());
+}
+
+TEST_CASE("the largest and the smallest are of axes that have elements") {
+  for (const auto* name : {"ArgMax", "ArgMin"}) {
+    INFO(name);
+    CHECK(RowOn(name, Types{TensorType{DType::F32, {2, 3}}}, {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{0}}}).shape() ==
+          Shape{2});
+    CHECK(says(refusal(name, {Shape{2, 0}}, {{"axis", std::int64_t{1}}}), {"no elements along axis 1"}));
+    CHECK(!refusal(name, {Shape{2}, Shape{2}}).empty());
+  }
+  CHECK(says(refusal("ReduceMax", {Shape{2, 0}}, {{"axes", Integers{1}}}), {"no elements along axis 1"}));
+  CHECK(RowOn("ReduceSum", Types{TensorType{DType::F32, {2, 0}}}, {{"axes", Integers{1}}, {"keepdims", std::int64_t{0}}}).shape() ==
+        Shape{2});
+}
+
+TEST_CASE("running statistics are of as many channels as their sums") {
+  const TensorType sums{DType::F64, {2, 3}}, channels{DType::F32, {3}};
+  const Attributes count{{"count", std::int64_t{8}}, {"momentum", 0.1}};
+  CHECK(refusal_of("BatchNormRunning", {sums, channels, channels}, count).empty());
+  CHECK(says(refusal_of("BatchNormRunning", {sums, channels, TensorType{DType::F32, {4}}}, count), {"running variance"}));
+  CHECK(says(refusal_of("BatchNormRunning", {TensorType{DType::F64, {2, 4}}, channels, channels}, count), {"statistics"}));
+  CHECK(says(refusal_of("BatchNormRunning", {TensorType{DType::F32, {2, 3}}, channels, channels}, count), {"f64"}));
+  CHECK(says(refusal_of("BatchNormRunning", {sums, channels, TensorType{DType::F64, {3}}}, count), {"one element type"}));
+  CHECK(says(refusal_of("BatchNormRunning", {sums, channels, channels}), {"count"}));
+  CHECK(!refusal_of("BatchNormRunning", {sums, channels}, count).empty());
+}
+
+TEST_CASE("attention says which of queries, keys, values and steps does not suit") {
+  const auto of = [](Shape q, Shape k, Shape v, Attributes attributes = {}) {
+    return refusal("Attention", {std::move(q), std::move(k), std::move(v)}, std::move(attributes));
+  };
+  CHECK(RowOn("Attention", {Shape{2, 4, 3}, Shape{2, 5, 3}, Shape{2, 5, 6}}).shape() == Shape{2, 4, 6});
+  CHECK(RowOn("Attention", {Shape{2, 4, 3}, Shape{2, 3, 5}, Shape{2, 5, 6}}, {{"keys_last", std::int64_t{1}}}).shape() == Shape{2, 4, 6});
+  CHECK(says(of({4}, {5, 3}, {5, 6}), {"rows and columns"}));
+  CHECK(says(of({4, 3}, {5, 2}, {5, 6}), {"do not multiply"}));
+  CHECK(says(of({4, 3}, {5, 3}, {4, 6}), {"values", "5 keys"}));
+  CHECK(says(of({4, 3}, {5, 3}, {5, 6}, {{"guarded", std::int64_t{3}}}), {"'guarded'"}));
+  CHECK(says(of({4, 3}, {5, 3}, {5, 6}, {{"guarded", std::int64_t{-1}}}), {"'guarded'"}));
+  CHECK(says(of({4, 3}, {5, 3}, {5, 6}, {{"steps", Integers{0, -1}}, {"numbers", std::vector<double>{1}}}), {"three integers"}));
+  CHECK(says(of({4, 3}, {5, 3}, {5, 6}, {{"steps", Integers{99, -1, 0}}, {"numbers", std::vector<double>{1}}}), {"kind of step"}));
+  CHECK(says(refusal("Attention", {Shape{4, 3}, Shape{5, 3}}), {"queries, keys and values"}));
+}
+
+}  // namespace rehearsal::graph
