@@ -12,8 +12,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kFamilyNames[] = {"convolution", "matmul",   "normalization", "pooling", "elementwise",
-                                             "reduction",   "movement", "gather",        "view",    "optimizer"};
+constexpr std::string_view kFamilyNames[] = {"convolution", "matmul", "normalization", "pooling",   "elementwise",  "reduction",
+                                             "movement",    "gather", "view",          "optimizer", "decomposition"};
 static_assert(std::size(kFamilyNames) == static_cast<std::size_t>(graph::CostFamily::Count));
 
 /// Reads keys of one object; a missing or wrong one is reported with the path to it.

@@ -30,6 +30,7 @@ constexpr FamilyRow kFamilies[] = {
     {graph::CostFamily::Gather, RateKind::Elementwise, Mechanism::MemoryRate, 0.4},
     {graph::CostFamily::View, RateKind::Elementwise, Mechanism::Launch, 0.1},
     {graph::CostFamily::Optimizer, RateKind::Elementwise, Mechanism::MemoryRate, 0.2},
+    {graph::CostFamily::Decomposition, RateKind::Decomposition, Mechanism::MatrixRate, 0.5},
 };
 static_assert(std::size(kFamilies) == static_cast<std::size_t>(graph::CostFamily::Count));
 
@@ -142,9 +143,10 @@ Estimate CostModel::by_datasheet(const KernelCase& k) const {
   const auto kind = static_cast<std::size_t>(row.rate);
   // A processor's peak is that of all its cores (calibrate: of one); a rank may have some of them, or several processors.
   const bool processor = device_.kind == platforms::DeviceKind::Cpu;
-  const double lanes = processor ? static_cast<double>(std::max(1, k.threads)) / device_.compute_units : 1;
+  const bool alone = row.rate == RateKind::Decomposition;
+  const double lanes = processor && !alone ? static_cast<double>(std::max(1, k.threads)) / device_.compute_units : 1;
   const bool matrix = row.rate == RateKind::Convolution || row.rate == RateKind::Matmul;
-  const double flop_time = matrix ? k.work.flops.value() / (rates.flops_per_second[kind] * lanes) / share(k) : 0;
+  const double flop_time = matrix || alone ? k.work.flops.value() / (rates.flops_per_second[kind] * lanes) / (matrix ? share(k) : 1) : 0;
   const double byte_time = k.work.bytes.value() / rates.bytes_per_second[kind];
   const double busy = std::max(flop_time, byte_time);
   const bool launch_bound = rates.gap > busy;

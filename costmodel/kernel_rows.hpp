@@ -19,6 +19,7 @@ enum class RateKind : std::uint8_t {
   Depthwise,         ///< convolution without channel sums
   Elementwise,       ///< bytes only
   ScoreElementwise,  ///< passes over attention scores: bytes only, repeated when attention alone is recomputed
+  Decomposition,     ///< eigenvectors of matrices, on one core of a host
   Count
 };
 inline constexpr std::size_t kRateKinds = static_cast<std::size_t>(RateKind::Count);

@@ -44,6 +44,7 @@ enum class CostFamily : std::uint8_t {
   Gather,
   View,
   Optimizer,
+  Decomposition,  ///< of matrices, into eigenvectors: step after step, by one core
   Count
 };
 

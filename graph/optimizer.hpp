@@ -25,11 +25,13 @@ struct OptimizerParameter {
 /// What shape a slot has beside its parameter's.
 enum class SlotShape : std::uint8_t {
   Parameter,
-  Rows,     ///< the last dimension is 1
-  Columns,  ///< the last dimension but one is 1
-  Number,   ///< one f64 number
+  Rows,           ///< the last dimension is 1
+  Columns,        ///< the last dimension but one is 1
+  Number,         ///< one f64 number
+  RowsSquare,     ///< of a hidden matrix: as many rows and columns as it has rows
+  ColumnsSquare,  ///< the same of its columns
 };
-[[nodiscard]] Shape slot_shape(SlotShape, const Shape& parameter);
+[[nodiscard]] Shape slot_shape(SlotShape, const ParameterUse&);
 
 /// State of a parameter.
 struct OptimizerSlot {
@@ -64,6 +66,7 @@ struct OptimizerRow {
   /// Hyperparameter: the share of the average x in the weights y that training computes with, y = (1 - share) z + share x. What is
   /// evaluated and exported is x. Empty: the weights are what is evaluated.
   std::string_view average_share = {};
+  bool decomposes = false;  ///< needs eigenvectors of matrices
 };
 [[nodiscard]] std::span<const OptimizerRow> optimizer_table();
 /// Throws BadInput listing the names when there is no such optimizer.

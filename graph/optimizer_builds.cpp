@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 namespace rehearsal::graph {
 namespace {
@@ -170,12 +171,15 @@ double muon_scale(const ParameterUse& use, double rms) {
 
 }  // namespace
 
+Shape matrix_shape(const ParameterUse& use) {
+  const bool kernels = use.shape.size() > 3 || use.rows * use.columns != use.shape[use.shape.size() - 2] * use.shape.back();
+  return kernels ? Shape{use.rows, use.columns} : use.shape;
+}
+
 std::vector<TensorId> build_muon(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes, const std::string& name) {
   UpdateWriter w{builder, name};
   const auto moved = builder.add("MuonMomentum", {o.gradient, o.slots[0]}, attributes, update_named(name + ".momentum"));
-  const bool kernels = o.use.shape.size() > 3 || o.use.rows * o.use.columns != o.use.shape[o.use.shape.size() - 2] * o.use.shape.back();
-  const Shape matrix = kernels ? Shape{o.use.rows, o.use.columns} : o.use.shape;
-  const TensorId direction = w.reshaped(moved[0], matrix, ".matrix");
+  const TensorId direction = w.reshaped(moved[0], matrix_shape(o.use), ".matrix");
   const TensorId square = w.sum(w.add("Mul", {direction, direction}, {}, ".squares"), {-2, -1}, 1, ".square");
   const TensorId normalized = w.add("DivideByNorm", {direction, square}, {{"least", kLeastNorm}}, ".normalized");
   const TensorId x = orthogonalized(w, w.cast(normalized, o.computes_in, ".narrow"), o.use.rows <= o.use.columns);
@@ -185,8 +189,8 @@ std::vector<TensorId> build_muon(GraphBuilder& builder, const UpdateOperands& o,
   return {w.add("MuonUpdate", {o.parameter, step}, std::move(last), ""), moved[1]};
 }
 
-std::vector<TensorId> build_adamw_beside_muon(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes,
-                                              const std::string& name) {
+std::vector<TensorId> build_adamw_of_others(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes,
+                                            const std::string& name) {
   Attributes adamw = attributes;
   adamw.set("lr", attributes.number("lr", 0) * attributes.number("adam_rate", 1));
   return builder.add("AdamUpdate", with_slots({o.parameter, o.gradient, o.step}, o), std::move(adamw), update_named(name));
@@ -196,6 +200,78 @@ double muon_flops(const ParameterUse& use) {
   const auto r = static_cast<double>(std::min(use.rows, use.columns)), c = static_cast<double>(std::max(use.rows, use.columns));
   const double matrices = static_cast<double>(element_count(use.shape)) / (r * c);
   return matrices * kIterations * (4 * r * r * c + 2 * r * r * r);
+}
+
+namespace {
+
+/// The new average of products of a gradient with itself, and its inverse root, which is made anew every few steps.
+struct Factor {
+  TensorId average, root;
+};
+
+enum class Side : std::uint8_t { Rows, Columns };
+
+struct KeptFactor {
+  TensorId average, root, step;
+};
+
+Factor factor_of(UpdateWriter& w, TensorId gradient, const KeptFactor& kept, const Attributes& attributes, Side side, std::int64_t root) {
+  const double share = attributes.number("beta2", 0);
+  const bool rows = side == Side::Rows;
+  const TensorId gram = product(w, gradient, gradient, rows ? "trans_b" : "trans_a", rows ? ".row_gram" : ".column_gram");
+  const TensorId next = blended(w, {kept.average, share}, {gram, 1 - share}, rows ? ".row_factor" : ".column_factor");
+  Attributes rule{{"root", root},
+                  {"decay", share},
+                  {"eps", attributes.number("root_eps", 0)},
+                  {"interval", static_cast<std::int64_t>(attributes.number("interval", 1))}};
+  return {next, w.add("InverseRoot", {kept.root, next, kept.step}, std::move(rule), rows ? ".row_root" : ".column_root")};
+}
+
+/// Multiplied with the roots of one side, or of both.
+std::vector<TensorId> shampoo(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes, const std::string& name,
+                              std::span<const Side> sides) {
+  UpdateWriter w{builder, name};
+  const double beta1 = attributes.number("beta1", 0), rms = attributes.number("rms", 0);
+  std::vector<TensorId> results{TensorId::None};
+  TensorId direction = o.gradient;
+  if (beta1 > 0) results.push_back(direction = blended(w, {o.slots[0], beta1}, {o.gradient, 1 - beta1}, ".momentum"));
+  const Shape matrix = matrix_shape(o.use);
+  const TensorId gradient = w.reshaped(o.gradient, matrix, ".matrix");
+  direction = w.reshaped(direction, matrix, ".momentum_matrix");
+  for (std::size_t s = 0; s < sides.size(); ++s) {
+    const TensorId* kept = &o.slots[(beta1 > 0 ? 1 : 0) + 2 * s];
+    const Factor factor =
+        factor_of(w, gradient, {kept[0], kept[1], o.step}, attributes, sides[s], static_cast<std::int64_t>(2 * sides.size()));
+    results.insert(results.end(), {factor.average, factor.root});
+    direction = sides[s] == Side::Rows ? product(w, factor.root, direction, "", ".turned_rows")
+                                       : product(w, direction, factor.root, "", ".turned_columns");
+  }
+  Attributes last{{"lr", attributes.number("lr", 0)}, {"weight_decay", attributes.number("weight_decay", 0)}, {"scale", 1.0}};
+  if (rms > 0) {
+    const TensorId square = w.sum(w.add("Mul", {direction, direction}, {}, ".squares"), {-2, -1}, 1, ".square");
+    direction = w.add("DivideByNorm", {direction, square}, {{"least", kLeastNorm}}, ".normalized");
+    last.set("scale", rms * std::sqrt(static_cast<double>(o.use.rows) * static_cast<double>(o.use.columns)));
+  }
+  results[0] = w.add("MuonUpdate", {o.parameter, w.reshaped(direction, o.use.shape, ".step")}, std::move(last), "");
+  return results;
+}
+
+constexpr Side kBothSides[] = {Side::Rows, Side::Columns}, kRowsAlone[] = {Side::Rows}, kColumnsAlone[] = {Side::Columns};
+
+}  // namespace
+
+std::vector<TensorId> build_shampoo(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes, const std::string& name) {
+  return shampoo(builder, o, attributes, name, kBothSides);
+}
+
+std::vector<TensorId> build_shampoo_of_rows(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes,
+                                            const std::string& name) {
+  return shampoo(builder, o, attributes, name, kRowsAlone);
+}
+
+std::vector<TensorId> build_shampoo_of_columns(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes,
+                                               const std::string& name) {
+  return shampoo(builder, o, attributes, name, kColumnsAlone);
 }
 
 }  // namespace rehearsal::graph

@@ -13,7 +13,13 @@ UpdateNodes build_adafactor, build_adafactor_of_vector;
 /// Their last two slots are the sum of weights and the highest rate.
 UpdateNodes build_schedule_free_sgd, build_schedule_free_adamw;
 /// Of hidden matrices, and of all else: AdamW at `adam_rate` times the rate.
-UpdateNodes build_muon, build_adamw_beside_muon;
+UpdateNodes build_muon, build_adamw_of_others;
+
+/// Of hidden matrices with moments of both sides, or of the one that is short enough.
+UpdateNodes build_shampoo, build_shampoo_of_rows, build_shampoo_of_columns;
+
+/// A hidden matrix, or several, as an update multiplies them: kernels of convolutions are a matrix of two dimensions.
+[[nodiscard]] Shape matrix_shape(const ParameterUse& use);
 
 /// Products of Muon's iterations for one parameter.
 [[nodiscard]] double muon_flops(const ParameterUse& use);

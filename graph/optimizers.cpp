@@ -1,6 +1,7 @@
 // Optimizers by PyTorch's equations and defaults where it has them; LARS and LAMB treat every tensor as a layer and leave none out.
 // Lion: Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms". Adafactor: Shazeer and Stern 2018, as PyTorch has it.
 // Schedule-free: Defazio et al. 2024, "The Road Less Scheduled". Muon: Jordan et al. 2024, with the scale of Liu et al. 2025.
+// Shampoo: Gupta, Koren and Singer 2018, with averages and roots every few steps as Shi et al. 2023 have them.
 
 #include <algorithm>
 #include <cmath>
@@ -40,6 +41,10 @@ constexpr Hyperparameter kScheduleFreeAdamw[] = {{"lr", 2.5e-3}, {"beta1", 0.9},
 constexpr Hyperparameter kMuon[] = {{"lr", 1e-3},   {"momentum", 0.95}, {"nesterov", 1}, {"weight_decay", 0.1}, {"rms", 0.2},
                                     {"beta1", 0.9}, {"beta2", 0.999},   {"eps", 1e-8},   {"adam_rate", 1}};
 
+/// As Muon's where they mean the same; `interval` and `eps` follow Vyas et al. 2024 and the resolution of f32.
+constexpr Hyperparameter kShampoo[] = {{"lr", 1e-3}, {"beta1", 0.9},        {"beta2", 0.99}, {"root_eps", 1e-6}, {"interval", 10},
+                                       {"rms", 0.2}, {"weight_decay", 0.1}, {"eps", 1e-8},   {"adam_rate", 1}};
+
 constexpr OptimizerSlot kMomentum[] = {{"momentum_buffer", "momentum"}};
 constexpr OptimizerSlot kMoments[] = {{"exp_avg"}, {"exp_avg_sq"}};
 constexpr OptimizerSlot kRmspropSlots[] = {{"square_avg"}, {"momentum_buffer", "momentum"}};
@@ -54,9 +59,20 @@ constexpr OptimizerSlot kAveragedMoments[] = {{kAveragedSlot, {}, SlotShape::Par
                                               {"weight_sum", {}, SlotShape::Number},
                                               {"lr_max", {}, SlotShape::Number}};
 constexpr OptimizerSlot kMuonSlots[] = {{"momentum_buffer"}};
+constexpr OptimizerSlot kShampooMomentum{"exp_avg", "beta1"}, kRowFactor{"row_factor", {}, SlotShape::RowsSquare},
+    kRowRoot{"row_root", {}, SlotShape::RowsSquare}, kColumnFactor{"column_factor", {}, SlotShape::ColumnsSquare},
+    kColumnRoot{"column_root", {}, SlotShape::ColumnsSquare};
+constexpr OptimizerSlot kShampooSlots[] = {kShampooMomentum, kRowFactor, kRowRoot, kColumnFactor, kColumnRoot};
+constexpr OptimizerSlot kShampooOfRowsSlots[] = {kShampooMomentum, kRowFactor, kRowRoot};
+constexpr OptimizerSlot kShampooOfColumnsSlots[] = {kShampooMomentum, kColumnFactor, kColumnRoot};
 
 bool has_two_sides(const ParameterUse& use) { return use.shape.size() > 1; }
 bool is_hidden_matrix(const ParameterUse& use) { return use.hidden_matrix; }
+/// Roots of longer sides cost more than they are worth: the side that published implementations take as a whole (Shi et al. 2023).
+constexpr std::int64_t kLongestSide = 1024;
+bool has_short_rows(const ParameterUse& use) { return use.hidden_matrix && use.rows <= kLongestSide; }
+bool has_short_columns(const ParameterUse& use) { return use.hidden_matrix && use.columns <= kLongestSide; }
+bool has_short_sides(const ParameterUse& use) { return has_short_rows(use) && has_short_columns(use); }
 
 /// Beside parameters that the optimizer of the same name takes.
 OptimizerRow beside(std::string_view op, std::span<const OptimizerSlot> slots, Attributes fixed, UpdateNodes* build, double extra_passes) {
@@ -71,7 +87,19 @@ OptimizerRow beside(std::string_view op, std::span<const OptimizerSlot> slots, A
 }
 
 const OptimizerRow kAdafactorOfVectors = beside("AdafactorUpdate", kVariance, {}, build_adafactor_of_vector, 6);
-const OptimizerRow kAdamwBesideMuon = beside("AdamUpdate", kMoments, {{"decoupled", std::int64_t{1}}}, build_adamw_beside_muon, 0);
+const OptimizerRow kAdamwOfOthers = beside("AdamUpdate", kMoments, {{"decoupled", std::int64_t{1}}}, build_adamw_of_others, 0);
+
+OptimizerRow shampoo_of_one_side(std::span<const OptimizerSlot> slots, UpdateNodes* build, bool (*takes)(const ParameterUse&),
+                                 const OptimizerRow& others) {
+  OptimizerRow row = beside("MuonUpdate", slots, {}, build, 6);
+  row.takes = takes;
+  row.others = &others;
+  return row;
+}
+
+const OptimizerRow kShampooOfColumns =
+    shampoo_of_one_side(kShampooOfColumnsSlots, build_shampoo_of_columns, has_short_columns, kAdamwOfOthers);
+const OptimizerRow kShampooOfRows = shampoo_of_one_side(kShampooOfRowsSlots, build_shampoo_of_rows, has_short_rows, kShampooOfColumns);
 
 const OptimizerRow kOptimizersRows[] = {
     {"sgd", "stochastic gradient descent with momentum", "SgdUpdate", kSgd, kMomentum},
@@ -139,8 +167,22 @@ const OptimizerRow kOptimizersRows[] = {
      build_muon,
      12,  // direction and norm; five iterations in 16 bits that read the matrix twice and write it once
      is_hidden_matrix,
-     &kAdamwBesideMuon,
+     &kAdamwOfOthers,
      muon_flops},
+    {"shampoo",
+     "gradients of hidden matrices times inverse roots of their second moments by rows and by columns, AdamW for all other parameters",
+     "MuonUpdate",
+     kShampoo,
+     kShampooSlots,
+     true,
+     {},
+     build_shampoo,
+     8,  // both moments, the momentum, two products, the norm, the direction
+     has_short_sides,
+     &kShampooOfRows,
+     nullptr,
+     {},
+     true},
 };
 
 template <class Rows>
@@ -148,19 +190,32 @@ std::string optimizers_names_of(const Rows& rows) {
   return joined(rows, ", ", [](const auto& row) { return row.name; });
 }
 
-/// Values for which the equations make sense: finite and not negative; momentum and the betas below 1, and above 0 where it is the share
-/// of an average.
-void check_value(const OptimizerRow& row, std::string_view name, double value) {
-  const bool below_one = name == "momentum" || name == "beta1" || name == "beta2" || name == "alpha", share = name == row.average_share;
-  if (std::isfinite(value) && value >= 0 && !(below_one && value >= 1) && !(share && value == 0)) return;
-  throw BadInput("optimizer " + std::string(row.name), std::string(name) + " is " + std::to_string(value) + ", it must be " +
-                                                           (share       ? "between 0 and 1"
-                                                            : below_one ? "in [0, 1)"
-                                                                        : "a finite number, 0 or more"));
+/// Which values an equation makes sense for.
+struct ValueRule {
+  std::string_view right;  ///< what a value must be
+  bool (*holds)(double);
+};
+
+/// Momentum and the betas are below 1, and above 0 where they are the share of an average.
+ValueRule rule_of(const OptimizerRow& row, std::string_view name) {
+  if (name == row.average_share) return {"between 0 and 1", [](double x) { return x > 0 && x < 1; }};
+  if (name == "momentum" || name == "beta1" || name == "beta2" || name == "alpha")
+    return {"in [0, 1)", [](double x) { return x >= 0 && x < 1; }};
+  if (name == "interval") return {"a whole number of steps, 1 or more", [](double x) { return x >= 1 && x == std::floor(x) && x < 1e9; }};
+  if (name == "root_eps")
+    return {"above 0 and finite: a matrix of fewer ranks than rows has no inverse root", [](double x) { return x > 0; }};
+  return {"a finite number, 0 or more", [](double x) { return x >= 0; }};
 }
 
-double kept_numbers(const OptimizerSlot& slot, const Shape& parameter) {
-  return static_cast<double>(element_count(slot_shape(slot.shape, parameter)));
+void check_value(const OptimizerRow& row, std::string_view name, double value) {
+  const ValueRule rule = rule_of(row, name);
+  if (std::isfinite(value) && rule.holds(value)) return;
+  throw BadInput("optimizer " + std::string(row.name),
+                 std::string(name) + " is " + std::to_string(value) + ", it must be " + std::string(rule.right));
+}
+
+double kept_numbers(const OptimizerSlot& slot, const ParameterUse& use) {
+  return static_cast<double>(element_count(slot_shape(slot.shape, use)));
 }
 
 }  // namespace
@@ -191,16 +246,21 @@ double average_share(const OptimizerSettings& completed) {
   return name.empty() ? 0 : completed.values.at(std::string(name));
 }
 
-Shape slot_shape(SlotShape shape, const Shape& parameter) {
+Shape slot_shape(SlotShape shape, const ParameterUse& use) {
   if (shape == SlotShape::Number) return {};
-  Shape own = parameter;
+  if (shape == SlotShape::RowsSquare || shape == SlotShape::ColumnsSquare) {
+    Shape square = matrix_shape(use);
+    square.back() = square[square.size() - 2] = shape == SlotShape::RowsSquare ? use.rows : use.columns;
+    return square;
+  }
+  Shape own = use.shape;
   if (shape == SlotShape::Rows) own.back() = 1;
   if (shape == SlotShape::Columns) own[own.size() - 2] = 1;
   return own;
 }
 
 const OptimizerRow& row_for(const OptimizerRow& row, const ParameterUse& use) {
-  return row.takes == nullptr || row.takes(use) ? row : *row.others;
+  return row.takes == nullptr || row.takes(use) ? row : row_for(*row.others, use);
 }
 
 bool has_moments(const OptimizerRow& row) {
@@ -212,7 +272,7 @@ UpdateSize update_size(const OptimizerRow& optimizer, const ParameterUse& use) {
   const OptimizerRow& row = row_for(optimizer, use);
   UpdateSize size;
   size.elements = static_cast<double>(element_count(use.shape));
-  for (const OptimizerSlot& slot : row.slots) size.state += kept_numbers(slot, use.shape);
+  for (const OptimizerSlot& slot : row.slots) size.state += kept_numbers(slot, use);
   // Reads parameter, gradient and state; writes parameter and state.
   size.moved = (3 + row.extra_passes) * size.elements + 2 * size.state;
   if (row.product_flops != nullptr) size.product_flops = row.product_flops(use);

@@ -173,7 +173,7 @@ class TrainingStep {
       operands.gradient = cast(trainee.applied, DType::F32, parameter_name);
       trained.slots.push_back(operands.parameter);
     }
-    operands.slots = add_slots(row, parameter_name, operands.parameter);
+    operands.slots = add_slots(row, parameter_name, operands.parameter, operands.use);
     trained.slots.insert(trained.slots.end(), operands.slots.begin(), operands.slots.end());
     const std::vector<TensorId> results = update_nodes(row, operands, parameter_name + ".update");
     trained.updated = store(scaling, results[0], operands.parameter);
@@ -201,14 +201,14 @@ class TrainingStep {
     return builder_.add_stored(master_name(tensor.name), {DType::F32, tensor.type.shape}, TensorRole::Slot, tensor.contents);
   }
 
-  std::vector<TensorId> add_slots(const OptimizerRow& row, const std::string& parameter, TensorId of) {
+  std::vector<TensorId> add_slots(const OptimizerRow& row, const std::string& parameter, TensorId of, const ParameterUse& use) {
     const Tensor beginning = builder_[of];
     std::vector<TensorId> slots;
     for (const OptimizerSlot& slot : row.slots) {
       if (!slot.only_with.empty() && result_.optimizer.values.at(std::string(slot.only_with)) == 0) continue;
       const std::string slot_name = builder_.fresh_name(parameter + "." + std::string(slot.name));
       const DType dtype = slot.shape == SlotShape::Number ? DType::F64 : beginning.type.dtype;
-      slots.push_back(builder_.add_stored(slot_name, {dtype, slot_shape(slot.shape, beginning.type.shape)}, TensorRole::Slot,
+      slots.push_back(builder_.add_stored(slot_name, {dtype, slot_shape(slot.shape, use)}, TensorRole::Slot,
                                           slot.starts_as_parameter ? beginning.contents : Contents{dtype, Fill{0}}));
     }
     return slots;

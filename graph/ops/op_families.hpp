@@ -18,6 +18,7 @@ namespace rehearsal::graph {
 [[nodiscard]] std::span<const OpSchema> matmul_ops();
 [[nodiscard]] std::span<const OpSchema> delta_rule_ops();
 [[nodiscard]] std::span<const OpSchema> sinkhorn_ops();
+[[nodiscard]] std::span<const OpSchema> inverse_root_ops();
 [[nodiscard]] std::span<const OpSchema> reduction_ops();
 [[nodiscard]] std::span<const OpSchema> movement_ops();
 [[nodiscard]] std::span<const OpSchema> rotation_ops();
@@ -52,6 +53,7 @@ inline constexpr std::span<const OpSchema> (*kOpFamilies[])() = {convolution_ops
                                                                  blockwise_softmax_ops,
                                                                  attention_ops,
                                                                  loss_ops,
-                                                                 optimizer_ops};
+                                                                 optimizer_ops,
+                                                                 inverse_root_ops};
 
 }  // namespace rehearsal::graph

@@ -28,6 +28,10 @@ TEST_CASE("what an optimizer takes stands behind its name") {
   const auto plain = losses_of(rehearse(run_of("--steps 3 --dtype f64 --optimizer muon --lr 0.02")));
   CHECK(losses_of(rehearse(run_of("--steps 3 --dtype f64 --optimizer muon:lr=0.02,rms=0.2"))) == plain);
   CHECK(losses_of(rehearse(run_of("--steps 3 --dtype f64 --optimizer Muon:rms=0 --lr 0.02"))) != plain);
+  check_failure(rehearse(run_of("--steps 1 --optimizer shampoo:interval=1.5")), 1,
+                {"optimizer shampoo", "interval is 1.5", "whole number"});
+  check_failure(rehearse(run_of("--steps 1 --optimizer shampoo:interval=0")), 1, {"interval is 0", "1 or more"});
+  check_failure(rehearse(run_of("--steps 1 --optimizer shampoo:root_eps=0")), 1, {"root_eps is 0", "above 0"});
   check_failure(rehearse(run_of("--steps 1 --optimizer muon:rank=3")), 1, {"optimizer muon", "'rank'", "adam_rate"});
   check_failure(rehearse(run_of("--steps 1 --optimizer lion:beta1=high")), 1, {"--optimizer lion:beta1=high", "KEY=NUMBER"});
   check_failure(rehearse(run_of("--steps 1 --optimizer schedule-free-sgd --momentum 0.0")), 1, {"schedule-free-sgd", "between 0 and 1"});
@@ -35,7 +39,7 @@ TEST_CASE("what an optimizer takes stands behind its name") {
 }
 
 TEST_CASE("every newer optimizer goes on from a checkpoint as if nothing had been, under another plan") {
-  for (const std::string optimizer : {"lion", "adafactor", "schedule-free-sgd", "schedule-free-adamw", "muon"})
+  for (const std::string optimizer : {"lion", "adafactor", "schedule-free-sgd", "schedule-free-adamw", "muon", "shampoo"})
     for (const std::string dtype : {"f64", "bf16"}) {
       INFO(optimizer << " " << dtype);
       const TemporaryFolder folder;

@@ -229,6 +229,14 @@ TEST_CASE("what an update takes is counted parameter by parameter") {
   // five times X X^T, its square, and their sum times X: 2 (4 4 6) + 2 (4 4 4) + 2 (4 4 6)
   CHECK(size("muon", matrix).product_flops == 5 * (192 + 128 + 192));
   CHECK(size("muon", vector).product_flops == 0);
+  // The momentum, and of each side a factor and its root.
+  CHECK(size("shampoo", matrix).state == 24 + 2 * (16 + 36));
+  CHECK(size("shampoo", ParameterUse{{4, 1025}, true, 4, 1025, false}).state == 4 * 1025 + 2 * 16);
+  CHECK(size("shampoo", ParameterUse{{1025, 6}, true, 1025, 6, false}).state == 1025 * 6 + 2 * 36);
+  CHECK(size("shampoo", ParameterUse{{1025, 1025}, true, 1025, 1025, false}).state == 2 * 1025 * 1025);  // AdamW's
+  CHECK(size("shampoo", ParameterUse{{2, 4, 6}, true, 4, 6, false}).state == 2 * (24 + 2 * (16 + 36)));  // two experts
+  CHECK(size("shampoo", ParameterUse{{4, 2, 3, 1}, true, 4, 6, false}).state == 24 + 2 * (16 + 36));     // kernels of a convolution
+  CHECK(size("shampoo", vector).state == 12);
 }
 
 TEST_CASE("the step counter starts at 1 and is stored over itself") {

@@ -19,7 +19,7 @@ VENDORS = {
     "CLI11": (r"CLI/", ["cli"]),
     "valijson": (r"valijson/", ["platforms"]),
     "Ceres": (r"ceres/", ["costmodel", "traces", "validation", "platforms"]),
-    "Eigen": (r"Eigen/", ["costmodel", "traces", "validation", "platforms"]),
+    "Eigen": (r"Eigen/", ["costmodel", "validation", "exec"]),
     "xxHash": (r"xxhash", ["exec"]),
     "nlohmann/json": (r"nlohmann/", ROOMS),
     "Catch2": (r"catch2/", []),

@@ -28,6 +28,7 @@ namespace rehearsal::exec::reference {
 [[nodiscard]] std::span<const KernelRow> dropout_kernels();
 [[nodiscard]] std::span<const KernelRow> loss_kernels();
 [[nodiscard]] std::span<const KernelRow> optimizer_kernels();
+[[nodiscard]] std::span<const KernelRow> inverse_root_kernels();
 
 /// In the order of reference_kernels().
 inline constexpr std::span<const KernelRow> (*kFamilies[])() = {elementwise_kernels,
@@ -50,6 +51,7 @@ inline constexpr std::span<const KernelRow> (*kFamilies[])() = {elementwise_kern
                                                                 resize_kernels,
                                                                 dropout_kernels,
                                                                 loss_kernels,
-                                                                optimizer_kernels};
+                                                                optimizer_kernels,
+                                                                inverse_root_kernels};
 
 }  // namespace rehearsal::exec::reference

@@ -259,3 +259,132 @@ TEST_CASE("Muon's momentum averages, and looks ahead") {
     }
   }
 }
+
+namespace {
+
+Numbers product(const Numbers& a, const Numbers& b, std::int64_t n) {
+  Numbers c(static_cast<std::size_t>(n * n));
+  for (std::int64_t i = 0; i < n * n; ++i)
+    for (std::int64_t k = 0; k < n; ++k)
+      c[static_cast<std::size_t>(i)] += a[static_cast<std::size_t>(i / n * n + k)] * b[static_cast<std::size_t>(k * n + i % n)];
+  return c;
+}
+
+/// What Shampoo makes of gradients that share their singular vectors: everything happens to their values.
+class ShampooValues {
+ public:
+  ShampooValues(double beta1, int interval) : beta1_(beta1), interval_(interval) {}
+
+  /// Singular values of the direction of the next step.
+  Numbers step(const Numbers& s) {
+    ++step_;
+    double largest = 0;
+    for (std::size_t k = 0; k < s.size(); ++k) {
+      momentum_[k] = beta1_ * momentum_[k] + (1 - beta1_) * s[k];
+      second_[k] = 0.9 * second_[k] + 0.1 * s[k] * s[k];
+      largest = std::max(largest, second_[k]);
+    }
+    Numbers direction(2);
+    for (std::size_t k = 0; k < s.size(); ++k) {
+      // From the left and from the right a fourth root each.
+      if ((step_ - 1) % interval_ == 0) roots_[k] = std::pow((second_[k] + 1e-3 * largest) / (1 - std::pow(0.9, step_)), -0.5);
+      direction[k] = momentum_[k] * roots_[k];
+    }
+    return direction;
+  }
+
+ private:
+  double beta1_;
+  int interval_, step_ = 0;
+  Numbers momentum_ = Numbers(2), second_ = Numbers(2), roots_ = Numbers(2);
+};
+
+}  // namespace
+
+TEST_CASE("Shampoo divides singular values by the roots of their averages, which it makes anew every few steps") {
+  const std::vector<Numbers> s{{2, 0.5}, {0.25, 1}, {1, 1.5}};
+  for (const auto& [rows, columns] : std::vector<std::pair<std::int64_t, std::int64_t>>{{2, 2}, {2, 3}, {4, 2}}) {
+    std::vector<Matrix> gradients;
+    for (const auto& values : s) gradients.push_back(with_singular_values(rows, columns, values, 0.3));
+    for (const double beta1 : {0.0, 0.9})
+      for (const int interval : {1, 2})
+        for (const double rms : {0.0, 0.2}) {
+          INFO(rows << " x " << columns << ", beta1 " << beta1 << ", interval " << interval << ", rms " << rms);
+          const auto got = train({"shampoo",
+                                  {{"lr", 0.1},
+                                   {"beta1", beta1},
+                                   {"beta2", 0.9},
+                                   {"root_eps", 1e-3},
+                                   {"interval", interval},
+                                   {"rms", rms},
+                                   {"weight_decay", 0.5}},
+                                  gradients});
+          ShampooValues reference(beta1, interval);
+          Numbers w = beginning(rows, columns).values;
+          for (std::size_t step = 0; step < s.size(); ++step) {
+            const Numbers direction = reference.step(s[step]);
+            const Matrix d = with_singular_values(rows, columns, direction, 0.3);
+            const double norm = std::sqrt(direction[0] * direction[0] + direction[1] * direction[1]);
+            const double scale = rms > 0 ? rms * std::sqrt(static_cast<double>(rows * columns)) / norm : 1;
+            for (std::size_t i = 0; i < w.size(); ++i) w[i] = (1 - 0.1 * 0.5) * w[i] - 0.1 * scale * d.values[i];
+            check_same(got[step], w, 1e-11);
+          }
+        }
+  }
+}
+
+TEST_CASE("Shampoo's roots are fourth roots of the averages of products") {
+  const std::vector<Matrix> gradients{gradient(3, 4, 1), gradient(3, 4, 2)};
+  const Job job{"shampoo", {{"beta2", 0.9}, {"root_eps", 1e-2}, {"interval", 1}}, gradients};
+  for (const auto& [side, name] : std::vector<std::pair<std::int64_t, std::string>>{{3, "row"}, {4, "column"}}) {
+    INFO(name);
+    Numbers average = train(job, "w." + name + "_factor")[1];
+    // By hand: 0.9 times the first product and the second, a tenth of both.
+    for (std::int64_t i = 0; i < side; ++i)
+      for (std::int64_t j = 0; j < side; ++j) {
+        double sum = 0;
+        for (std::int64_t k = 0; k < 7 - side; ++k)
+          for (std::size_t step = 0; step < 2; ++step) {
+            const Matrix& g = gradients[step];
+            sum += (step == 0 ? 0.09 : 0.1) * (side == 3 ? g.at(i, k) * g.at(j, k) : g.at(k, i) * g.at(k, j));
+          }
+        CHECK(average[static_cast<std::size_t>(i * side + j)] == Approx(sum).margin(1e-14));
+      }
+    const Numbers root = train(job, "w." + name + "_root")[1];
+    const Numbers fourth = product(product(root, root, side), product(root, root, side), side);
+    // (average + a share of its largest eigenvalue) root^4 is the identity times the sum of weights, 1 - 0.9^2.
+    const Numbers left = product(average, fourth, side);
+    double largest = 0;
+    for (std::int64_t i = 0; i < side; ++i)
+      for (std::int64_t j = 0; j < side; ++j) {
+        const auto at = static_cast<std::size_t>(i * side + j);
+        const double rest = (i == j ? 0.19 : 0.0) - left[at];
+        if (i == 0 && j == 0) largest = rest / fourth[at];
+        CHECK(rest == Approx(largest * fourth[at]).margin(1e-11));
+      }
+    CHECK(largest > 0);
+  }
+}
+
+TEST_CASE("Shampoo of a gradient of zeros moves nothing but by weight decay") {
+  Matrix zeros = gradient(2, 3, 1);
+  std::fill(zeros.values.begin(), zeros.values.end(), 0.0);
+  Numbers w = beginning(2, 3).values;
+  for (auto& x : w) x *= 1 - 0.1 * 0.5;
+  check_same(train({"shampoo", {{"lr", 0.1}, {"weight_decay", 0.5}}, {zeros}})[0], w, 1e-15);
+}
+
+TEST_CASE("Shampoo takes the side that is short enough alone, with its square root") {
+  // 2 x 1025: columns are left out; 1025 x 2: rows are.
+  for (const auto& [rows, columns] : std::vector<std::pair<std::int64_t, std::int64_t>>{{2, 1025}, {1025, 2}}) {
+    INFO(rows << " x " << columns);
+    const Numbers s{2, 0.5};
+    const Matrix g = with_singular_values(rows, columns, s, 0.3);
+    const auto got = train({"shampoo", {{"lr", 0.1}, {"beta1", 0}, {"root_eps", 1e-3}, {"rms", 0}, {"weight_decay", 0}}, {g}})[0];
+    // In the first step the average is the square itself: s / sqrt(s^2 + 1e-3 * 4).
+    const Matrix d = with_singular_values(rows, columns, {2 / std::sqrt(4.004), 0.5 / std::sqrt(0.254)}, 0.3);
+    Numbers w = beginning(rows, columns).values;
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] -= 0.1 * d.values[i];
+    check_same(got, w, 1e-11);
+  }
+}
