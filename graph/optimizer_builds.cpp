@@ -215,16 +215,13 @@ struct KeptFactor {
   TensorId average, root, step;
 };
 
-Factor factor_of(UpdateWriter& w, TensorId gradient, const KeptFactor& kept, const Attributes& attributes, Side side, std::int64_t root) {
-  const double share = attributes.number("beta2", 0);
+/// `rule`: InverseRoot's attributes.
+Factor factor_of(UpdateWriter& w, TensorId gradient, const KeptFactor& kept, const Attributes& rule, Side side) {
+  const double share = rule.number("decay", 0);
   const bool rows = side == Side::Rows;
   const TensorId gram = product(w, gradient, gradient, rows ? "trans_b" : "trans_a", rows ? ".row_gram" : ".column_gram");
   const TensorId next = blended(w, {kept.average, share}, {gram, 1 - share}, rows ? ".row_factor" : ".column_factor");
-  Attributes rule{{"root", root},
-                  {"decay", share},
-                  {"eps", attributes.number("root_eps", 0)},
-                  {"interval", static_cast<std::int64_t>(attributes.number("interval", 1))}};
-  return {next, w.add("InverseRoot", {kept.root, next, kept.step}, std::move(rule), rows ? ".row_root" : ".column_root")};
+  return {next, w.add("InverseRoot", {kept.root, next, kept.step}, rule, rows ? ".row_root" : ".column_root")};
 }
 
 /// Multiplied with the roots of one side, or of both.
@@ -238,10 +235,13 @@ std::vector<TensorId> shampoo(GraphBuilder& builder, const UpdateOperands& o, co
   const Shape matrix = matrix_shape(o.use);
   const TensorId gradient = w.reshaped(o.gradient, matrix, ".matrix");
   direction = w.reshaped(direction, matrix, ".momentum_matrix");
+  const Attributes rule{{"root", static_cast<std::int64_t>(2 * sides.size())},
+                        {"decay", attributes.number("beta2", 0)},
+                        {"eps", attributes.number("root_eps", 0)},
+                        {"interval", static_cast<std::int64_t>(attributes.number("interval", 1))}};
   for (std::size_t s = 0; s < sides.size(); ++s) {
     const TensorId* kept = &o.slots[(beta1 > 0 ? 1 : 0) + 2 * s];
-    const Factor factor =
-        factor_of(w, gradient, {kept[0], kept[1], o.step}, attributes, sides[s], static_cast<std::int64_t>(2 * sides.size()));
+    const Factor factor = factor_of(w, gradient, {kept[0], kept[1], o.step}, rule, sides[s]);
     results.insert(results.end(), {factor.average, factor.root});
     direction = sides[s] == Side::Rows ? product(w, factor.root, direction, "", ".turned_rows")
                                        : product(w, direction, factor.root, "", ".turned_columns");
