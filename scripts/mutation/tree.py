@@ -107,8 +107,8 @@ def copy(chosen):
 
 
 def configure():
-    if not os.path.exists(os.path.join(BUILD, "build.ninja")):
-        subprocess.run(["cmake", "--preset", "release", "--log-level=WARNING"], cwd=TREE, env=ENVIRONMENT, check=True)
+    """Each time, since tests may have been added: which there are is asked before anything is built."""
+    subprocess.run(["cmake", "--preset", "release", "--log-level=WARNING"], cwd=TREE, env=ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
 
 
 def places_of_errors(messages):

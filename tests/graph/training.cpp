@@ -239,6 +239,17 @@ TEST_CASE("what an update takes is counted parameter by parameter") {
   CHECK(size("shampoo", vector).state == 12);
 }
 
+TEST_CASE("an input of other rows than the batch is warned of by name") {
+  GraphBuilder builder;
+  const TensorId x = builder.add_input("x", {DType::F32, {4, 3}}), bias = builder.add_input("bias", {DType::F32, {1, 2}});
+  const TensorId w = builder.add_stored("w", {DType::F32, {3, 2}}, TensorRole::Parameter, {});
+  builder.set_outputs({builder.add1("Add", {builder.add1("MatMul", {x, w}), bias})});
+  const auto training = build_training_graph(std::move(builder).build(), {});
+  CHECK(training.batch == 4);
+  CHECK(training.warnings == std::vector<std::string>{"input 'bias' has 1 rows where the batch is 4"});
+  CHECK(build_training_graph(linear_model(), {}).warnings.empty());
+}
+
 TEST_CASE("the step counter starts at 1 and is stored over itself") {
   TrainingOptions options;
   options.optimizer.name = "adam";

@@ -276,6 +276,13 @@ TEST_CASE("an outer step has a rule, and numbers where the rule takes some") {
   CHECK_THROWS_WITH(parse_plan("dp=2,local_steps=-1"), contains("local_steps=-1"));
 }
 
+TEST_CASE("groups of shards divide the replicas, whose experts are the same") {
+  CHECK_THROWS_WITH(parse_plan("dp=4,zero=1,zero_group=3"), contains("3 replicas do not divide the 4 of dp"));
+  CHECK_THROWS_WITH(parse_plan("dp=4,ep=2,zero=1,zero_group=2"), contains("experts of their own"));
+  CHECK_NOTHROW(parse_plan("dp=4,zero=1,zero_group=2"));
+  CHECK_NOTHROW(parse_plan("dp=4,ep=2,zero=1"));
+}
+
 TEST_CASE("the description of a key names every value that it may have") {
   std::map<std::string_view, std::vector<std::string_view>> values{
       {"attention", {ChoiceNames<AttentionForm>::kAll.begin(), ChoiceNames<AttentionForm>::kAll.end()}},

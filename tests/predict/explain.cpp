@@ -246,4 +246,13 @@ TEST_CASE("a Program is a graph for Graphviz: a node per instruction, an edge on
   CHECK(count_of(dot, "{") == count_of(dot, "}"));
   CHECK(count_of(dot, " -> ") > instructions / 2);
   CHECK_THAT(dot, contains("all-reduce (") && contains("style=dashed"));
+  // A message says what it carries; a kernel is named after its node, which makes that.
+  for (const auto& role : program.roles)
+    for (const auto& b : role.bodies)
+      for (const auto& i : b.instructions) {
+        if (i.tensor == graph::TensorId::None) continue;
+        const auto label = describe(program, role, i, setting.training.graph);
+        const auto whole = label + "\n" + setting.training.graph[i.tensor].name;
+        CHECK_THAT(dot, contains("label=\"" + (i.kind == InstructionKind::Kernel ? label : whole) + "\"]"));
+      }
 }

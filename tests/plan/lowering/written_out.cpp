@@ -32,9 +32,23 @@ graph::Graph convolutions() {
   return std::move(layers).finish(layers.linear("fc", layers.global_average("average", x), 5), "output");
 }
 
+/// Windows that do not tile the blocks of a split image, pixels between pixels, borders that mirror.
+graph::Graph resizing() {
+  graph::zoo::Layers layers;
+  auto x = layers.conv("conv", layers.image(2, 2, 13), 3, graph::zoo::Square{}, true);
+  x = layers.max_pool("pool", x, {3, 2, 1});
+  const std::vector<std::int64_t> three{3, 3}, one{1, 1}, all_round{1, 1, 1, 1};
+  x = layers.node("mean", "AveragePool", {x}, {{"kernel_shape", three}, {"strides", one}, {"pads", all_round}});
+  x = layers.node("grow", "Resize", {x}, {{"sizes", std::vector<std::int64_t>{17, 17}}, {"mode", std::string("linear")}});
+  x = layers.node("mirror", "Pad", {x}, {{"pads", std::vector<std::int64_t>{1, 0, 2, 0}}, {"mode", std::string("reflect")}});
+  return std::move(layers).finish(layers.linear("fc", layers.global_average("average", x), 4), "output");
+}
+
 graph::Graph model_of(const std::string& name) {
   if (name == "layers") return layers_of_one_kind();
   if (name == "convolutions") return convolutions();
+  if (name == "resizing") return resizing();
+  if (name == "masked") return graph::zoo::build("bert?layers=1&hidden=8&heads=2&seq=6&vocab=10&positions=8&predictions=2", 4);
   if (name == "experts") return graph::zoo::build("moe?layers=1&hidden=8&heads=2&kv_heads=1&ffn=6&seq=4&vocab=10&experts=2&top_k=1", 4);
   return graph::zoo::build("gpt?layers=1&hidden=8&heads=2&seq=4&vocab=10", 4);
 }
@@ -115,6 +129,10 @@ TEST_CASE("Programs are those that are written out") {
       {"interleaved", "layers", "pp=2,micro_batch=4,schedule=interleaved,interleave=2"},
       {"sharded", "convolutions", "dp=2,zero=3"},
       {"spatial", "convolutions", "spatial=2"},
+      {"resized", "resizing", "spatial=2"},
+      {"masked", "masked", "tp=2"},
+      {"masked-context", "masked", "cp=2"},
+      {"unfused", "gpt", "dp=2,fuse=none"},
       {"channels", "convolutions", "tp=2"},
       {"tensor", "gpt", "tp=2,sequence_parallel=on,dp=2,zero=1"},
       {"vocabulary", "gpt", "tp=2,recompute=selective"},
