@@ -170,10 +170,21 @@ std::vector<CorrectionChange> changes(const Calibration& before, const Calibrati
   return result;
 }
 
+/// Does it compute in some steps only (graph/ops/inverse_root.cpp)? The middle of its times would say that it costs nothing.
+bool skips_steps(const costmodel::KernelCase& k) {
+  return k.family == graph::CostFamily::Decomposition && k.signature.find("interval=1;") == std::string::npos;
+}
+
 void check(const Trace& trace) {
   if (trace.kind != "measured")
     throw BadInput("trace of " + trace.model, "was " + trace.kind + "; only what `rehearse run --trace` measured can be learned from");
   if (!(median_step_seconds(trace) > 0)) throw BadInput("trace of " + trace.model, "holds no step after its warm-up; run at least 3 steps");
+  for (const auto& rank : trace.ranks)
+    for (const auto& kind : rank.kinds)
+      if (skips_steps(kind.kernel))
+        throw BadInput("trace of " + trace.model, kind.kernel.op +
+                                                      " computes in some steps only, of which too few are seen to learn from; trace a run "
+                                                      "with interval=1, as in --optimizer shampoo:interval=1");
 }
 
 double predict(const Calibration& c, const platforms::Platform& platform, const Trace& trace) {

@@ -227,6 +227,21 @@ TEST_CASE("a second run of the same training moves the estimate little") {
   CHECK(step_error(c, first) == Approx(once).margin(0.02));
 }
 
+TEST_CASE("kernels that compute in some steps only are not learned from") {
+  // Shampoo's roots every ten steps: in nine of ten they take nothing, and so does their median.
+  const auto machine = sample::machine();
+  const auto learned_with = [&](const char* signature) {
+    auto t = trained({100, 300}, 5, 1e-3);
+    auto root = kernel("InverseRoot", graph::CostFamily::Decomposition, 1e6, 1e4);
+    root.signature = signature;
+    for (auto& rank : t.ranks) rank.kinds.front().kernel = root;
+    auto c = benchmarks();
+    learn(c, machine, {&t, 1});
+  };
+  CHECK_THROWS_WITH(learned_with("decay=0.99;eps=1e-06;interval=10;root=4|f32[8,8]"), contains("InverseRoot") && contains("interval=1"));
+  CHECK_NOTHROW(learned_with("decay=0.99;eps=1e-06;interval=1;root=4|f32[8,8]"));
+}
+
 TEST_CASE("communication is learned against its closed form") {
   const auto machine = sample::machine();
   auto c = benchmarks();
