@@ -201,7 +201,8 @@ ValueRule rule_of(const OptimizerRow& row, std::string_view name) {
   if (name == row.average_share) return {"between 0 and 1", [](double x) { return x > 0 && x < 1; }};
   if (name == "momentum" || name == "beta1" || name == "beta2" || name == "alpha")
     return {"in [0, 1)", [](double x) { return x >= 0 && x < 1; }};
-  if (name == "interval") return {"a whole number of steps, 1 or more", [](double x) { return x >= 1 && x == std::floor(x) && x < 1e9; }};
+  if (name == "interval")
+    return {"a whole number of steps from 1 to a million", [](double x) { return x >= 1 && x == std::floor(x) && x <= 1e6; }};
   if (name == "root_eps")
     return {"above 0 and finite: a matrix of fewer ranks than rows has no inverse root", [](double x) { return x > 0; }};
   return {"a finite number, 0 or more", [](double x) { return x >= 0; }};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <Eigen/Dense>
 
@@ -19,8 +20,9 @@ struct RootRule {
         eps(call.attributes().number("eps", 0)),
         weights(1 - std::pow(call.attributes().number("decay", 0), static_cast<double>(*call.in<std::int64_t>(2)))) {}
 
-  /// Eigenvalues below 0 are rounding. Of a matrix of zeros: the identity, by which nothing changes.
+  /// Eigenvalues below 0 are rounding. Of a matrix of zeros: the identity, by which nothing changes. Of one that is not finite: neither.
   [[nodiscard]] Eigen::MatrixXd of(const Eigen::MatrixXd& matrix) const {
+    if (!matrix.allFinite()) return Eigen::MatrixXd::Constant(matrix.rows(), matrix.cols(), std::numeric_limits<double>::quiet_NaN());
     const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(matrix);
     const double largest = solver.eigenvalues().maxCoeff();
     if (!(largest > 0)) return Eigen::MatrixXd::Identity(matrix.rows(), matrix.cols());
