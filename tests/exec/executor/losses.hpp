@@ -17,10 +17,10 @@ namespace rehearsal::exec::sample {
 
 using Losses = std::vector<double>;
 
-/// Trains the cases on so many ranks; losses of three steps by the text of the case.
-inline std::map<std::string, Losses> train(int ranks, const std::vector<Case>& cases) {
+/// Trains the cases on so many ranks, `how` as train_plans takes it; losses of so many steps by the text of the case.
+inline std::map<std::string, Losses> train(int ranks, const std::vector<Case>& cases, const std::string& how = "-", int steps = 3) {
   std::string command = ranks == 1 ? std::string() : REHEARSAL_MPIRUN " -n " + std::to_string(ranks) + " ";
-  command += "\"" REHEARSAL_TRAIN_PLANS "\" 3 -";
+  command += "\"" REHEARSAL_TRAIN_PLANS "\" " + std::to_string(steps) + " " + how;
   for (const auto& c : cases) command += " '" + to_text(c) + "'";
   const auto ended = run_shell(command);
   INFO(ended.err);

@@ -1,38 +1,15 @@
 // Messages that leave late, at random, change no bit of any loss: under every schedule, over several steps, on real ranks. Nor does it when
 // a rank wants to stop: all of them do soon, behind the same step.
-#include <map>
-#include <sstream>
 #include <vector>
 
 #include "plan/schedules/schedule.hpp"
-#include "tests/catch.hpp"
-#include "tests/exec/executor/models.hpp"
-#include "tests/process.hpp"
+#include "tests/exec/executor/losses.hpp"
 
 using rehearsal::exec::sample::Case;
-using Losses = std::vector<double>;
+using rehearsal::exec::sample::Losses;
+using rehearsal::exec::sample::train;
 
 namespace {
-
-/// Losses by the text of the case.
-std::map<std::string, Losses> train(int ranks, const std::vector<Case>& cases, const std::string& how, int steps = 8) {
-  std::string command =
-      REHEARSAL_MPIRUN " -n " + std::to_string(ranks) + " \"" REHEARSAL_TRAIN_PLANS "\" " + std::to_string(steps) + " " + how;
-  for (const auto& c : cases) command += " '" + to_text(c) + "'";
-  const auto ended = run_shell(command);
-  INFO(ended.err);
-  REQUIRE(ended.status == 0);
-  std::map<std::string, Losses> found;
-  std::istringstream lines(ended.out);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string text;
-    words >> text;
-    for (double loss = 0; words >> loss;) found[text].push_back(loss);
-  }
-  REQUIRE(found.size() == cases.size());
-  return found;
-}
 
 /// Every schedule, with a matrix that the first and the last stage share where that can be, then what else sends while it computes.
 std::vector<Case> cases_of(int ranks) {
@@ -67,9 +44,9 @@ std::vector<Case> cases_of(int ranks) {
 TEST_CASE("slow messages change no loss, whatever the schedule") {
   const int ranks = GENERATE(2, 4);
   const auto cases = cases_of(ranks);
-  const auto quick = train(ranks, cases, "-");
+  const auto quick = train(ranks, cases, "-", 8);
   for (const auto* seed : {"1", "2"}) {
-    const auto slow = train(ranks, cases, std::string("slow:") + seed);
+    const auto slow = train(ranks, cases, std::string("slow:") + seed, 8);
     for (const auto& c : cases) {
       INFO(to_text(c) << ", seed " << seed);
       CHECK(quick.at(to_text(c)).size() == 8);
