@@ -102,6 +102,7 @@ std::vector<TensorId> GraphBuilder::add(std::string_view op_name, std::vector<Te
     if (!values && has(row.traits, Trait::DataDependent))
       throw BadInput("the shape of its result depends on values that are not known before the run");
     node.outputs = store_results(node, types, options, values ? &*values : nullptr);
+    if (!values && options.behind != NodeId::None) behind_[graph_.nodes_.size()] = index(options.behind);
     if (!values) graph_.nodes_.push_back(node);
   } catch (const BadInput& error) {
     throw BadInput("node '" + node.name + "' (" + std::string(op_name) + ")", error.what());
@@ -231,8 +232,11 @@ Graph GraphBuilder::build(Renumbering* renumbering) && {
   }
   live.mark(graph_, std::move(wanted));
   std::vector<std::size_t> nodes = kept_indices(live.nodes);
-  std::stable_sort(nodes.begin(), nodes.end(),
-                   [&](std::size_t a, std::size_t b) { return graph_.nodes_[a].phase < graph_.nodes_[b].phase; });
+  const auto place = [&](std::size_t n) {
+    const auto at = behind_.find(n);
+    return std::pair(graph_.nodes_[n].phase, at == behind_.end() ? n : at->second);
+  };
+  std::stable_sort(nodes.begin(), nodes.end(), [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
   const std::vector<std::size_t> tensors = kept_indices(live.tensors);
   Renumbering numbers{renumbered<TensorId>(tensors, graph_.tensors_.size()), renumbered<NodeId>(nodes, graph_.nodes_.size())};
   Graph result = rearranged(tensors, nodes, numbers);

@@ -40,6 +40,7 @@ class GraphBuilder {
     Phase phase = Phase::Forward;
     NodeId forward = NodeId::None;
     std::vector<std::string> output_names;  ///< default: from the node's name; "" for an unused optional output
+    NodeId behind = NodeId::None;           ///< build() puts it behind this node of its phase, whatever was added between
   };
   /// Adds a node, infers its outputs (as many as `options.output_names`, or as the row infers), folds it when every operand's
   /// value is known and the row can evaluate it (the outputs are then constants and no node is stored).
@@ -103,6 +104,7 @@ class GraphBuilder {
   std::unordered_set<std::string> node_names_;
   std::unordered_map<std::string, std::size_t> tensor_numbers_, node_numbers_;  ///< by base name: the last number appended to it
   std::vector<TensorId> kept_;
+  std::unordered_map<std::size_t, std::size_t> behind_;  ///< by node: NodeOptions::behind
 };
 
 /// Results with more elements than this are computed at run time rather than folded.

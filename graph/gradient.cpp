@@ -144,4 +144,14 @@ std::vector<TensorId> differentiate(GraphBuilder& builder, TensorId loss, std::s
   return gradients;
 }
 
+TensorId before_moves(const GraphBuilder& builder, TensorId t) {
+  for (NodeId made_by = builder[t].producer; made_by != NodeId::None; made_by = builder[t].producer) {
+    const Node& node = builder[made_by];
+    const DimsRule rule = schema(node).dims;
+    if (rule != DimsRule::Transpose && rule != DimsRule::View) break;
+    t = node.inputs[0];
+  }
+  return t;
+}
+
 }  // namespace rehearsal::graph

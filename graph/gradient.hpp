@@ -58,4 +58,8 @@ struct Untrainable {
 std::vector<TensorId> differentiate(GraphBuilder& builder, TensorId loss, std::span<const TensorId> wanted,
                                     std::vector<Untrainable>& blocked);
 
+/// What has the same elements in another order, nearest to the product that made them: a gradient is added up over micro-batches there,
+/// before it is moved once.
+[[nodiscard]] TensorId before_moves(const GraphBuilder&, TensorId);
+
 }  // namespace rehearsal::graph

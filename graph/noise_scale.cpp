@@ -2,22 +2,10 @@
 
 #include <string>
 
-#include "graph/op_schema.hpp"
+#include "graph/gradient.hpp"
 
 namespace rehearsal::graph {
 namespace {
-
-/// What has the same elements in another order, nearest to the product that made them: a gradient is added up over micro-batches there,
-/// before it is moved once.
-TensorId before_moves(const GraphBuilder& builder, TensorId t) {
-  for (NodeId made_by = builder[t].producer; made_by != NodeId::None; made_by = builder[t].producer) {
-    const Node& node = builder[made_by];
-    const DimsRule rule = schema(node).dims;
-    if (rule != DimsRule::Transpose && rule != DimsRule::View) break;
-    t = node.inputs[0];
-  }
-  return t;
-}
 
 /// The sum of numbers that `op` makes of each gradient, stored.
 TensorId stored_sum(GraphBuilder& builder, std::span<const TensorId> gradients, std::string_view op, std::string_view what) {

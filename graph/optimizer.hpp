@@ -46,7 +46,8 @@ struct UpdateOperands {
   TensorId parameter, gradient, step;  ///< step: None for optimizers that do not count
   std::vector<TensorId> slots;
   ParameterUse use = {};
-  DType computes_in = DType::F32;  ///< type of the parameter in the passes; the operands are f32 where that has 16 bits
+  DType computes_in = DType::F32;      ///< type of the parameter in the passes; the operands are f32 where that has 16 bits
+  TensorId produced = TensorId::None;  ///< the gradient as the backward pass makes it: not yet unscaled, clipped or widened
 };
 
 struct OptimizerRow {
@@ -66,7 +67,8 @@ struct OptimizerRow {
   /// Hyperparameter: the share of the average x in the weights y that training computes with, y = (1 - share) z + share x. What is
   /// evaluated and exported is x. Empty: the weights are what is evaluated.
   std::string_view average_share = {};
-  bool decomposes = false;  ///< needs eigenvectors of matrices
+  bool decomposes = false;     ///< needs eigenvectors or inverses of matrices
+  bool sees_products = false;  ///< takes more from the backward pass than the gradient
 };
 [[nodiscard]] std::span<const OptimizerRow> optimizer_table();
 /// Throws BadInput listing the names when there is no such optimizer.

@@ -17,6 +17,9 @@ UpdateNodes build_muon, build_adamw_of_others;
 
 /// Of hidden matrices with moments of both sides, or of the one that is short enough.
 UpdateNodes build_shampoo, build_shampoo_of_rows, build_shampoo_of_columns;
+UpdateNodes build_soap, build_soap_of_rows, build_soap_of_columns;
+/// Of weights whose gradient is one product. Throws Refusal naming the parameter where it is not.
+UpdateNodes build_kfac;
 
 /// A hidden matrix, or several, as an update multiplies them: kernels of convolutions are a matrix of two dimensions.
 [[nodiscard]] Shape matrix_shape(const ParameterUse& use);

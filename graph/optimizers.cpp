@@ -1,7 +1,8 @@
 // Optimizers by PyTorch's equations and defaults where it has them; LARS and LAMB treat every tensor as a layer and leave none out.
 // Lion: Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms". Adafactor: Shazeer and Stern 2018, as PyTorch has it.
 // Schedule-free: Defazio et al. 2024, "The Road Less Scheduled". Muon: Jordan et al. 2024, with the scale of Liu et al. 2025.
-// Shampoo: Gupta, Koren and Singer 2018, with averages and roots every few steps as Shi et al. 2023 have them.
+// Shampoo: Gupta, Koren and Singer 2018, with averages and roots every few steps as Shi et al. 2023 have them. SOAP: Vyas et al. 2025.
+// K-FAC: Martens and Grosse 2015, Grosse and Martens 2016, with a rate that is clipped by Ba, Grosse and Martens 2017.
 
 #include <algorithm>
 #include <cmath>
@@ -25,6 +26,10 @@ constexpr Hyperparameter kNadam[] = {{"lr", 2e-3},  {"beta1", 0.9},      {"beta2
                                      {"eps", 1e-8}, {"weight_decay", 0}, {"momentum_decay", 4e-3}};
 constexpr Hyperparameter kRmsprop[] = {{"lr", 1e-2}, {"alpha", 0.99}, {"eps", 1e-8}, {"momentum", 0}, {"weight_decay", 0}};
 constexpr Hyperparameter kAdagrad[] = {{"lr", 1e-2}, {"eps", 1e-10}, {"weight_decay", 0}};
+constexpr Hyperparameter kAdadelta[] = {{"lr", 1}, {"rho", 0.9}, {"eps", 1e-6}, {"weight_decay", 0}};
+constexpr Hyperparameter kAdamax[] = {{"lr", 2e-3}, {"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0}};
+constexpr Hyperparameter kRprop[] = {{"lr", 1e-2}, {"eta_minus", 0.5}, {"eta_plus", 1.2}, {"step_min", 1e-6}, {"step_max", 50}};
+constexpr Hyperparameter kAsgd[] = {{"lr", 1e-2}, {"lambd", 1e-4}, {"alpha", 0.75}, {"t0", 1e6}, {"weight_decay", 0}};
 constexpr Hyperparameter kLars[] = {{"lr", 1e-3}, {"momentum", 0}, {"weight_decay", 0}, {"trust", 1e-3}};
 constexpr Hyperparameter kLamb[] = {{"lr", 1e-3}, {"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-6}, {"weight_decay", 0}};
 
@@ -45,10 +50,22 @@ constexpr Hyperparameter kMuon[] = {{"lr", 1e-3},   {"momentum", 0.95}, {"nester
 constexpr Hyperparameter kShampoo[] = {{"lr", 1e-3}, {"beta1", 0.9},        {"beta2", 0.99}, {"root_eps", 1e-6}, {"interval", 10},
                                        {"rms", 0.2}, {"weight_decay", 0.1}, {"eps", 1e-8},   {"adam_rate", 1}};
 
+/// The reference implementation's, but for the rate, which is AdamW's.
+constexpr Hyperparameter kSoap[] = {{"lr", 1e-3},        {"beta1", 0.95},  {"beta2", 0.95},        {"eps", 1e-8},
+                                    {"basis_eps", 1e-6}, {"interval", 10}, {"weight_decay", 1e-2}, {"adam_rate", 1}};
+
+/// As implementations of the papers have them; factors every ten steps, inverses every hundred.
+constexpr Hyperparameter kKfac[] = {{"lr", 1e-2},      {"momentum", 0.9},      {"weight_decay", 0},     {"damping", 1e-3},
+                                    {"kl_clip", 1e-3}, {"factor_decay", 0.95}, {"factor_interval", 10}, {"interval", 100}};
+
 constexpr OptimizerSlot kMomentum[] = {{"momentum_buffer", "momentum"}};
 constexpr OptimizerSlot kMoments[] = {{"exp_avg"}, {"exp_avg_sq"}};
 constexpr OptimizerSlot kRmspropSlots[] = {{"square_avg"}, {"momentum_buffer", "momentum"}};
 constexpr OptimizerSlot kAdagradSlots[] = {{"sum"}};
+constexpr OptimizerSlot kAdadeltaSlots[] = {{"square_avg"}, {"acc_delta"}};
+constexpr OptimizerSlot kAdamaxSlots[] = {{"exp_avg"}, {"exp_inf"}};
+constexpr OptimizerSlot kRpropSlots[] = {{"prev"}, {"step_size"}};
+constexpr OptimizerSlot kAsgdSlots[] = {{"ax"}};
 constexpr OptimizerSlot kLionSlots[] = {{"exp_avg"}};
 constexpr OptimizerSlot kFactoredVariance[] = {{"row_var", {}, SlotShape::Rows}, {"col_var", {}, SlotShape::Columns}};
 constexpr OptimizerSlot kVariance[] = {{"variance"}};
@@ -66,6 +83,14 @@ constexpr OptimizerSlot kShampooSlots[] = {kShampooMomentum, kRowFactor, kRowRoo
 constexpr OptimizerSlot kShampooOfRowsSlots[] = {kShampooMomentum, kRowFactor, kRowRoot};
 constexpr OptimizerSlot kShampooOfColumnsSlots[] = {kShampooMomentum, kColumnFactor, kColumnRoot};
 
+constexpr OptimizerSlot kSecondMoment{"exp_avg_sq"}, kRowBasis{"row_basis", {}, SlotShape::RowsSquare},
+    kColumnBasis{"column_basis", {}, SlotShape::ColumnsSquare};
+constexpr OptimizerSlot kSoapSlots[] = {kShampooMomentum, kSecondMoment, kRowFactor, kRowBasis, kColumnFactor, kColumnBasis};
+constexpr OptimizerSlot kSoapOfRowsSlots[] = {kShampooMomentum, kSecondMoment, kRowFactor, kRowBasis};
+constexpr OptimizerSlot kSoapOfColumnsSlots[] = {kShampooMomentum, kSecondMoment, kColumnFactor, kColumnBasis};
+constexpr OptimizerSlot kKfacSlots[] = {
+    kMomentum[0], kRowFactor, {"row_inverse", {}, SlotShape::RowsSquare}, kColumnFactor, {"column_inverse", {}, SlotShape::ColumnsSquare}};
+
 bool has_two_sides(const ParameterUse& use) { return use.shape.size() > 1; }
 bool is_hidden_matrix(const ParameterUse& use) { return use.hidden_matrix; }
 /// Roots of longer sides cost more than they are worth: the side that published implementations take as a whole (Shi et al. 2023).
@@ -73,6 +98,12 @@ constexpr std::int64_t kLongestSide = 1024;
 bool has_short_rows(const ParameterUse& use) { return use.hidden_matrix && use.rows <= kLongestSide; }
 bool has_short_columns(const ParameterUse& use) { return use.hidden_matrix && use.columns <= kLongestSide; }
 bool has_short_sides(const ParameterUse& use) { return has_short_rows(use) && has_short_columns(use); }
+
+/// The longest side that ResNet-50's convolutions have (3 x 3 x 512): what K-FAC is published for.
+constexpr std::int64_t kLongestInverse = 4608;
+bool is_one_product(const ParameterUse& use) {
+  return use.one_product && (use.kernels || use.shape.size() == 2) && std::max(use.rows, use.columns) <= kLongestInverse;
+}
 
 /// Beside parameters that the optimizer of the same name takes.
 OptimizerRow beside(std::string_view op, std::span<const OptimizerSlot> slots, Attributes fixed, UpdateNodes* build, double extra_passes) {
@@ -89,17 +120,27 @@ OptimizerRow beside(std::string_view op, std::span<const OptimizerSlot> slots, A
 const OptimizerRow kAdafactorOfVectors = beside("AdafactorUpdate", kVariance, {}, build_adafactor_of_vector, 6);
 const OptimizerRow kAdamwOfOthers = beside("AdamUpdate", kMoments, {{"decoupled", std::int64_t{1}}}, build_adamw_of_others, 0);
 
-OptimizerRow shampoo_of_one_side(std::span<const OptimizerSlot> slots, UpdateNodes* build, bool (*takes)(const ParameterUse&),
-                                 const OptimizerRow& others) {
+OptimizerRow of_one_side(std::span<const OptimizerSlot> slots, UpdateNodes* build, bool (*takes)(const ParameterUse&),
+                         const OptimizerRow& others) {
   OptimizerRow row = beside("MuonUpdate", slots, {}, build, 6);
   row.takes = takes;
   row.others = &others;
   return row;
 }
 
-const OptimizerRow kShampooOfColumns =
-    shampoo_of_one_side(kShampooOfColumnsSlots, build_shampoo_of_columns, has_short_columns, kAdamwOfOthers);
-const OptimizerRow kShampooOfRows = shampoo_of_one_side(kShampooOfRowsSlots, build_shampoo_of_rows, has_short_rows, kShampooOfColumns);
+const OptimizerRow kShampooOfColumns = of_one_side(kShampooOfColumnsSlots, build_shampoo_of_columns, has_short_columns, kAdamwOfOthers);
+const OptimizerRow kShampooOfRows = of_one_side(kShampooOfRowsSlots, build_shampoo_of_rows, has_short_rows, kShampooOfColumns);
+
+const OptimizerRow kSoapOfColumns = of_one_side(kSoapOfColumnsSlots, build_soap_of_columns, has_short_columns, kAdamwOfOthers);
+const OptimizerRow kSoapOfRows = of_one_side(kSoapOfRowsSlots, build_soap_of_rows, has_short_rows, kSoapOfColumns);
+
+OptimizerRow sgd_of_others() {
+  OptimizerRow row;
+  row.op = "SgdUpdate";
+  row.slots = kMomentum;
+  return row;
+}
+const OptimizerRow kSgdOfOthers = sgd_of_others();
 
 const OptimizerRow kOptimizersRows[] = {
     {"sgd", "stochastic gradient descent with momentum", "SgdUpdate", kSgd, kMomentum},
@@ -108,6 +149,12 @@ const OptimizerRow kOptimizersRows[] = {
     {"nadam", "Adam with Nesterov momentum", "NadamUpdate", kNadam, kMoments, true},
     {"rmsprop", "gradient over the root of its smoothed square", "RmspropUpdate", kRmsprop, kRmspropSlots},
     {"adagrad", "gradient over the root of the sum of its squares", "AdagradUpdate", kAdagrad, kAdagradSlots},
+    {"adadelta", "gradient times the root of smoothed squares of steps over that of gradients", "AdadeltaUpdate", kAdadelta,
+     kAdadeltaSlots},
+    {"adamax", "Adam over the largest gradient, which fades", "AdamaxUpdate", kAdamax, kAdamaxSlots, true},
+    {"radam", "Adam whose second moment counts when it has seen enough steps", "RadamUpdate", kAdam, kMoments, true},
+    {"rprop", "steps of every element's own length, for whole batches", "RpropUpdate", kRprop, kRpropSlots, true},
+    {"asgd", "SGD with a falling rate, whose average is kept beside", "AsgdUpdate", kAsgd, kAsgdSlots, true},
     {"lars", "SGD whose rate follows |parameter| / |gradient| of each tensor", "LarsUpdate", kLars, kMomentum, false, {}, build_lars, 2},
     {"lamb", "Adam whose rate follows |parameter| / |direction| of each tensor", "LambUpdate", kLamb, kMoments, true, {}, build_lamb, 3},
     {"novograd",
@@ -183,6 +230,35 @@ const OptimizerRow kOptimizersRows[] = {
      nullptr,
      {},
      true},
+    {"soap",
+     "Adam of hidden matrices in the eigenbases of their second moments by rows and by columns, AdamW for all other parameters",
+     "SoapDirection",
+     kSoap,
+     kSoapSlots,
+     true,
+     {},
+     build_soap,
+     12,  // both moments, the momentum, four products before and two behind the direction
+     has_short_sides,
+     &kSoapOfRows,
+     nullptr,
+     {},
+     true},
+    {"kfac",
+     "gradients of products and convolutions times inverses of their factors' second moments, SGD for all other parameters",
+     "SgdUpdate",
+     kKfac,
+     kKfacSlots,
+     true,
+     {},
+     build_kfac,
+     8,  // both products, the divergence and the clipped direction
+     is_one_product,
+     &kSgdOfOthers,
+     nullptr,
+     {},
+     true,
+     true},
 };
 
 template <class Rows>
@@ -201,7 +277,13 @@ ValueRule rule_of(const OptimizerRow& row, std::string_view name) {
   if (name == row.average_share) return {"between 0 and 1", [](double x) { return x > 0 && x < 1; }};
   if (name == "momentum" || name == "beta1" || name == "beta2" || name == "alpha")
     return {"in [0, 1)", [](double x) { return x >= 0 && x < 1; }};
-  if (name == "interval")
+  if (name == "rho" || name == "eta_minus") return {"in [0, 1)", [](double x) { return x >= 0 && x < 1; }};
+  if (name == "eta_plus") return {"at least 1 and finite", [](double x) { return x >= 1; }};
+  if (name == "step_min" || name == "step_max") return {"above 0 and finite", [](double x) { return x > 0; }};
+  if (name == "factor_decay") return {"in [0, 1)", [](double x) { return x >= 0 && x < 1; }};
+  if (name == "damping" || name == "kl_clip") return {"above 0 and finite", [](double x) { return x > 0; }};
+  if (name == "basis_eps") return {"above 0 and finite: a matrix of fewer ranks than rows has many bases", [](double x) { return x > 0; }};
+  if (name == "interval" || name == "factor_interval")
     return {"a whole number of steps from 1 to a million", [](double x) { return x >= 1 && x == std::floor(x) && x <= 1e6; }};
   if (name == "root_eps")
     return {"above 0 and finite: a matrix of fewer ranks than rows has no inverse root", [](double x) { return x > 0; }};

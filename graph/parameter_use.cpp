@@ -18,9 +18,12 @@ class UsesOfWeights {
       convolve(node);
     }
     for (std::size_t t = 0; t < uses_.size(); ++t)
-      if (uses_[t].rows > 0) uses_[t].hidden_matrix = is_hidden(static_cast<TensorId>(t));
+      if (uses_[t].rows > 0) {
+        uses_[t].hidden_matrix = is_hidden(static_cast<TensorId>(t));
+        uses_[t].one_product = has_one_product(static_cast<TensorId>(t));
+      }
     for (ParameterUse& use : uses_)
-      if (!use.hidden_matrix) use.rows = use.columns = 0;
+      if (!use.hidden_matrix && !use.one_product) use.rows = use.columns = 0;
     return std::move(uses_);
   }
 
@@ -41,7 +44,15 @@ class UsesOfWeights {
     ParameterUse& use = uses_[index(node.inputs[1])];
     use.rows = use.shape[0];
     use.columns = element_count(use.shape) / std::max<std::int64_t>(1, use.rows);
-    use.outputs_are_rows = true;
+    use.outputs_are_rows = use.kernels = true;
+  }
+
+  [[nodiscard]] bool has_one_product(TensorId weight) const {
+    const auto& readers = consumers_[index(weight)];
+    if (readers.size() != 1) return false;
+    const Node& node = g_[readers.front()];
+    if (schema(node).name == "Transpose") return has_one_product(node.outputs[0]);
+    return is_product(schema(node).family);
   }
 
   [[nodiscard]] bool is_hidden(TensorId weight) const {

@@ -116,6 +116,9 @@ class TrainingStep {
     if (options_.clip_value > 0) applied = add_value_clipping(builder_, applied, options_.clip_value);
     if (options_.clip_norm > 0) applied = add_clipping(builder_, applied, options_.clip_norm);
     const OptimizerRow& row = optimizer_row(result_.optimizer.name);
+    if (row.sees_products && scaling.used())
+      throw Refusal("optimizer " + std::string(row.name) +
+                    ": its factors are of gradients as they are, and a loss scale multiplies them; use --dtype bf16 or f32");
     const auto uses = parameter_uses(model_);
     for (std::size_t i = 0; i < wanted_.size(); ++i) {
       if (gradients[i] == TensorId::None) {
@@ -166,7 +169,8 @@ class TrainingStep {
     const std::string parameter_name = builder_[trainee.parameter].name;
     const DType dtype = builder_.type(trainee.parameter).dtype;
     Trained trained{trainee.parameter, trainee.gradient, TensorId::None, {}};
-    UpdateOperands operands{trainee.parameter, trainee.applied, row.counts_steps ? step() : TensorId::None, {}, trainee.use, dtype};
+    UpdateOperands operands{trainee.parameter, trainee.applied, row.counts_steps ? step() : TensorId::None, {}, trainee.use, dtype,
+                            trainee.gradient};
     const bool has_master = size_of(dtype) == 2;
     if (has_master) {
       operands.parameter = add_master(trainee.parameter);

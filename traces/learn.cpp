@@ -170,9 +170,11 @@ std::vector<CorrectionChange> changes(const Calibration& before, const Calibrati
   return result;
 }
 
-/// Does it compute in some steps only (graph/ops/inverse_root.cpp)? The middle of its times would say that it costs nothing.
+/// Does it compute in some steps only (graph/ops/decomposition.cpp, outer_products.cpp)? The middle of its times would say that it costs nothing.
 bool skips_steps(const costmodel::KernelCase& k) {
-  return k.family == graph::CostFamily::Decomposition && k.signature.find("interval=1;") == std::string::npos;
+  const std::string_view every = "interval=1;";
+  const auto at = k.signature.find(every.substr(0, every.find('=') + 1));
+  return at != std::string::npos && k.signature.compare(at, every.size(), every) != 0;
 }
 
 void check(const Trace& trace) {
@@ -184,7 +186,7 @@ void check(const Trace& trace) {
       if (skips_steps(kind.kernel))
         throw BadInput("trace of " + trace.model, kind.kernel.op +
                                                       " computes in some steps only, of which too few are seen to learn from; trace a run "
-                                                      "with interval=1, as in --optimizer shampoo:interval=1");
+                                                      "with interval=1, as in --optimizer shampoo:interval=1 or kfac:interval=1,factor_interval=1");
 }
 
 double predict(const Calibration& c, const platforms::Platform& platform, const Trace& trace) {

@@ -16,6 +16,7 @@ std::span<const KernelRow> fast_kernels() {
 #ifdef REHEARSAL_HAS_ONEDNN
     add(onednn::convolution_kernels());
     add(onednn::matmul_kernels());
+    add(onednn::outer_product_kernels());
 #endif
     for (auto* family : {native::elementwise_kernels, native::normalization_kernels, native::layer_normalization_kernels,
                          native::softmax_kernels, native::attention_kernels, native::pooling_kernels, native::reduction_kernels,

@@ -18,7 +18,8 @@ namespace rehearsal::graph {
 [[nodiscard]] std::span<const OpSchema> matmul_ops();
 [[nodiscard]] std::span<const OpSchema> delta_rule_ops();
 [[nodiscard]] std::span<const OpSchema> sinkhorn_ops();
-[[nodiscard]] std::span<const OpSchema> inverse_root_ops();
+[[nodiscard]] std::span<const OpSchema> decomposition_ops();
+[[nodiscard]] std::span<const OpSchema> outer_product_ops();
 [[nodiscard]] std::span<const OpSchema> reduction_ops();
 [[nodiscard]] std::span<const OpSchema> movement_ops();
 [[nodiscard]] std::span<const OpSchema> rotation_ops();
@@ -54,6 +55,7 @@ inline constexpr std::span<const OpSchema> (*kOpFamilies[])() = {convolution_ops
                                                                  attention_ops,
                                                                  loss_ops,
                                                                  optimizer_ops,
-                                                                 inverse_root_ops};
+                                                                 decomposition_ops,
+                                                                 outer_product_ops};
 
 }  // namespace rehearsal::graph

@@ -138,6 +138,37 @@ SplitRule labels_norm(const NodeView& node) {
   return {{aligned_labels(full, full)}, {{}}, std::vector<LabelKind>(full.size(), LabelKind::Sum)};
 }
 
+constexpr std::int64_t kProductsOfTwo = 3;  ///< of a and b: a a, a b, b b
+
+/// (both vectors) -> products
+std::vector<TensorType> infer_products_of_two(const NodeView& node) {
+  require_inputs(node, 1, 1);
+  require_float(node, 0);
+  const Shape& both = node.input(0).shape;
+  if (both.empty() || both[0] != 2) throw BadInput("operand 0 has shape " + to_text(both) + ", it must begin with 2");
+  return {{DType::F64, {kProductsOfTwo}}};
+}
+
+/// (both vectors, products) -> vector
+std::vector<TensorType> infer_adaptive_sum(const NodeView& node) {
+  require_inputs(node, 2, 2);
+  require_float(node, 0);
+  const Shape& both = node.input(0).shape;
+  if (both.empty() || both[0] != 2) throw BadInput("operand 0 has shape " + to_text(both) + ", it must begin with 2");
+  if (node.input(1) != TensorType{DType::F64, {kProductsOfTwo}}) throw BadInput("operand 1 must be three numbers in f64");
+  return {{node.input(0).dtype, Shape(both.begin() + 1, both.end())}};
+}
+
+/// Whole: what divides a vector is known where its products are summed.
+SplitRule labels_of_whole(const NodeView& node) {
+  SplitRule rule;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) rule.inputs.push_back(unlabelled(node.input(i).shape));
+  rule.outputs.push_back(unlabelled(node.output().shape));
+  return rule;
+}
+
+Work work_of_products(const NodeView& node) { return {Flops(3 * static_cast<double>(element_count(node.input(0).shape))), traffic(node)}; }
+
 template <int kFlops>
 Work work_per_parameter(const NodeView& node) {
   return elementwise_work(node, kFlops);
@@ -164,6 +195,11 @@ const OpSchema kOptimizerRows[] = {
     update<18>("NadamUpdate", "Adam with Nesterov momentum, whose rate rises to beta1 with the steps (Dozat 2016)."),
     update<10>("RmspropUpdate", "RMSprop with the root before epsilon, and momentum."),
     update<7>("AdagradUpdate", "Adagrad (Duchi, Hazan, Singer 2011)."),
+    update<12>("AdadeltaUpdate", "Adadelta (Zeiler 2012): the root of averaged squares of steps over that of gradients."),
+    update<9>("AdamaxUpdate", "Adam over the largest gradient, which fades (Kingma, Ba 2015, algorithm 2)."),
+    update<15>("RadamUpdate", "Adam whose second moment counts when it has seen enough steps (Liu et al. 2020)."),
+    update<8>("RpropUpdate", "Steps of every element's own length, which grows while signs stay (Riedmiller, Braun 1993)."),
+    update<9>("AsgdUpdate", "SGD with a falling rate, whose average is kept (Polyak, Juditsky 1992)."),
     update<8>("LarsUpdate", "Layer-wise adaptive rate scaling (You, Gitman, Ginsburg 2017): momentum over the scaled gradient.",
               infer_scaled_update),
     update<14>("LambDirection", "Direction of LAMB (You et al. 2020): Adam's plus the decay; result 0 is the direction, not the parameter.",
@@ -194,6 +230,33 @@ const OpSchema kOptimizerRows[] = {
               Trait::Elementwise),
     update<3>("LinearCombination", "alpha x + beta y.", infer_pair<1>),
     update<5>("MuonUpdate", "(1 - lr weight_decay) parameter - lr scale direction.", infer_pair<1>),
+    update<14>("SoapDirection",
+               "(momentum, gradient, step, second moment) of gradients turned into a basis, to Adam's direction there and the new second "
+               "moment (Vyas et al. 2025, algorithm 3).",
+               infer_update, Trait::Elementwise),
+    update<3>(
+        "FactorAverage",
+        "(average, product, step): the average of products that come every interval-th step, the n-th with a share of 1 - min(decay, 1 "
+        "- 1/n) (Martens, Grosse 2015, section 5).",
+        infer_average),
+    update<2>("DivergenceClip",
+              "(direction, its product with the gradient) to the direction times min(1, sqrt(clip / |product|) / lr) (Ba, Grosse, Martens "
+              "2017, section 5).",
+              infer_normalized, Trait::Elementwise),
+    {.name = "AdaptiveSumProducts",
+     .description = "Of two vectors a and b, the halves of x: a a, a b and b b, in f64.",
+     .family = CostFamily::Reduction,
+     .infer = infer_products_of_two,
+     .labels = labels_of_whole,
+     .work = work_of_products,
+     .no_gradient = kNotDifferentiated},
+    {.name = "AdaptiveSum",
+     .description = "(x, products) of two vectors a and b to (1 - a b / 2 a a) a + (1 - a b / 2 b b) b (Maleki et al. 2021).",
+     .family = CostFamily::Optimizer,
+     .infer = infer_adaptive_sum,
+     .labels = labels_of_whole,
+     .work = work_per_parameter<3>,
+     .no_gradient = kNotDifferentiated},
     {.name = "SquaredNorm",
      .description = "Sum of squares of all elements, in f64.",
      .family = CostFamily::Reduction,

@@ -32,7 +32,7 @@ class FrameworkPredictor final : public Predictor {
       static_cast<void>(costmodel::precision_of(nodes.device, training.precision));  // refuses what a device cannot compute
     const std::string optimizer(graph::optimizer_row(training.optimizer).name);
     if (graph::optimizer_row(optimizer).decomposes)
-      throw Refusal("how long " + profile.name + " takes for the eigenvectors that " + optimizer +
+      throw Refusal("how long " + profile.name + " takes for the decompositions of matrices that " + optimizer +
                     " needs was never measured; use --framework rehearse, which computes them on the host, or muon");
     questions_ = std::make_unique<Questions>(
         std::move(training.model), TrainingSetting{platform, profile, std::move(training.precision), optimizer, std::move(training.recipe)},

@@ -32,6 +32,13 @@ TEST_CASE("what an optimizer takes stands behind its name") {
                 {"optimizer shampoo", "interval is 1.5", "whole number"});
   check_failure(rehearse(run_of("--steps 1 --optimizer shampoo:interval=0")), 1, {"interval is 0", "from 1 to a million"});
   check_failure(rehearse(run_of("--steps 1 --optimizer shampoo:root_eps=0")), 1, {"root_eps is 0", "above 0"});
+  check_failure(rehearse(run_of("--steps 1 --optimizer soap:basis_eps=0")), 1, {"basis_eps is 0", "above 0"});
+  check_failure(rehearse(run_of("--steps 1 --optimizer adadelta:rho=1")), 1, {"rho is 1", "in [0, 1)"});
+  check_failure(rehearse(run_of("--steps 1 --optimizer rprop:eta_plus=0.5")), 1, {"eta_plus is 0.5", "at least 1"});
+  check_failure(rehearse(run_of("--steps 1 --optimizer rprop:step_min=0")), 1, {"step_min is 0", "above 0"});
+  check_failure(rehearse(run_of("--steps 1 --optimizer kfac:damping=0")), 1, {"damping is 0", "above 0"});
+  check_failure(rehearse(run_of("--steps 1 --optimizer kfac:factor_interval=0")), 1, {"factor_interval is 0", "from 1 to a million"});
+  check_failure(rehearse(run_of("--steps 1 --dtype f16 --optimizer kfac")), 3, {"kfac", "loss scale", "bf16"});
   check_failure(rehearse(run_of("--steps 1 --optimizer muon:rank=3")), 1, {"optimizer muon", "'rank'", "adam_rate"});
   check_failure(rehearse(run_of("--steps 1 --optimizer lion:beta1=high")), 1, {"--optimizer lion:beta1=high", "KEY=NUMBER"});
   check_failure(rehearse(run_of("--steps 1 --optimizer schedule-free-sgd --momentum 0.0")), 1, {"schedule-free-sgd", "between 0 and 1"});
@@ -39,7 +46,8 @@ TEST_CASE("what an optimizer takes stands behind its name") {
 }
 
 TEST_CASE("every newer optimizer goes on from a checkpoint as if nothing had been, under another plan") {
-  for (const std::string optimizer : {"lion", "adafactor", "schedule-free-sgd", "schedule-free-adamw", "muon", "shampoo"})
+  for (const std::string optimizer : {"adadelta", "adamax", "radam", "rprop", "asgd", "lion", "adafactor", "schedule-free-sgd",
+                                      "schedule-free-adamw", "muon", "shampoo", "soap", "kfac"})
     for (const std::string dtype : {"f64", "bf16"}) {
       INFO(optimizer << " " << dtype);
       const TemporaryFolder folder;

@@ -152,8 +152,8 @@ TEST_CASE("an update has all of its operands") {
     if (!refuses(row, node, operands)) more.insert(row.name);
   });
   // These keep as much state as their settings ask for, and Adafactor's variance is whole or in rows and columns.
-  const Rows any{"AdafactorDirection", "AdagradUpdate", "AdamUpdate",    "LambDirection",
-                 "LionUpdate",         "NadamUpdate",   "RmspropUpdate", "SgdUpdate"};
+  const Rows any{"AdadeltaUpdate", "AdafactorDirection", "AdagradUpdate", "AdamUpdate",    "AdamaxUpdate", "AsgdUpdate", "LambDirection",
+                 "LionUpdate",     "NadamUpdate",        "RadamUpdate",   "RmspropUpdate", "RpropUpdate",  "SgdUpdate",  "SoapDirection"};
   CHECK(fewer == any);
   // A trust ratio is of one state as well as of two.
   CHECK(more == Rows(any) + Rows{"LambUpdate", "LarsUpdate"});
@@ -173,7 +173,7 @@ TEST_CASE("an update refuses numbers of another type, and state of another shape
     }
   });
   CHECK(text_of(types) == "");
-  CHECK(text_of(shapes) == text_of({{"DivideByNorm", 0}, {"SquaredNorm", 0}}));  // a norm is of any shape
+  CHECK(text_of(shapes) == text_of({{"DivergenceClip", 0}, {"DivideByNorm", 0}, {"SquaredNorm", 0}}));  // norms and products of any shape
 }
 
 TEST_CASE("what computes with fractions refuses whole numbers") {
@@ -228,6 +228,7 @@ TEST_CASE("what a node says is kept where nothing can be guessed in its place") 
                                         "BatchNormGradSums count",
                                         "Conv group",
                                         "ConvGradInput shape",
+                                        "DampedInverse damping",
                                         "Dropout stream",
                                         "DropoutGrad stream",
                                         "GroupNormApply count",

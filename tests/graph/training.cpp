@@ -237,6 +237,45 @@ TEST_CASE("what an update takes is counted parameter by parameter") {
   CHECK(size("shampoo", ParameterUse{{2, 4, 6}, true, 4, 6, false}).state == 2 * (24 + 2 * (16 + 36)));  // two experts
   CHECK(size("shampoo", ParameterUse{{4, 2, 3, 1}, true, 4, 6, false}).state == 24 + 2 * (16 + 36));     // kernels of a convolution
   CHECK(size("shampoo", vector).state == 12);
+  // Both moments, and of each side a factor and its basis.
+  CHECK(size("soap", matrix).state == 2 * 24 + 2 * (16 + 36));
+  CHECK(size("soap", ParameterUse{{4, 1025}, true, 4, 1025, false}).state == 2 * 4 * 1025 + 2 * 16);
+  CHECK(size("soap", vector).state == 12);
+  // Momentum, and of each side a factor and its inverse, where one product makes the gradient.
+  CHECK(size("kfac", matrix).state == 24);
+  CHECK(size("kfac", ParameterUse{{4, 6}, false, 4, 6, false, true}).state == 24 + 2 * (16 + 36));
+  CHECK(size("kfac", ParameterUse{{4, 2, 3, 1}, true, 4, 6, true, true, true}).state == 24 + 2 * (16 + 36));
+  CHECK(size("kfac", ParameterUse{{2, 4, 6}, true, 4, 6, false, true}).state == 48);           // experts
+  CHECK(size("kfac", ParameterUse{{4609, 6}, true, 4609, 6, false, true}).state == 6 * 4609);  // too long
+}
+
+TEST_CASE("factors of K-FAC are made beside the gradient whose operands they read") {
+  // Behind the whole backward pass, all activations would wait for them.
+  GraphBuilder builder;
+  const TensorId x = builder.add_input("x", {DType::F32, {4, 3}});
+  TensorId h = x;
+  for (const char* name : {"a", "b", "c"})
+    h = builder.add1("Relu", {builder.add1("MatMul", {h, builder.add_stored(name, {DType::F32, {3, 3}}, TensorRole::Parameter, {})})});
+  builder.set_outputs({h});
+  TrainingOptions options;
+  options.loss = "mse";
+  options.optimizer = {"kfac", {}};
+  options.clip_norm = 1;
+  const TrainingGraph training = build_training_graph(std::move(builder).build(), options);
+  std::vector<std::string> products;
+  const auto& nodes = training.graph.nodes();
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    const bool is_gradient = std::ranges::any_of(
+        training.parameters, [&](const TrainedParameter& p) { return training.graph[p.gradient].producer == static_cast<NodeId>(n); });
+    if (is_gradient) {
+      products.push_back(training.graph[nodes[n].outputs[0]].name);
+      for (std::size_t next = n + 1; next <= n + 2; ++next) {
+        REQUIRE(next < nodes.size());
+        CHECK(schema(nodes[next]).name == "OuterProducts");
+      }
+    }
+  }
+  CHECK(products == std::vector<std::string>{"c.grad", "b.grad", "a.grad"});
 }
 
 TEST_CASE("an input of other rows than the batch is warned of by name") {

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "exec/kernels/onednn/onednn_versions.hpp"
 #include "exec/kernels/onednn/families.hpp"
+#include "exec/kernels/onednn/onednn_versions.hpp"
 #include "exec/kernels/onednn/primitive.hpp"
 #include "graph/ops/window.hpp"
 

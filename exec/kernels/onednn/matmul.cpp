@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "exec/kernels/onednn/onednn_versions.hpp"
 #include "exec/kernels/onednn/families.hpp"
+#include "exec/kernels/onednn/onednn_versions.hpp"
 #include "exec/kernels/onednn/primitive.hpp"
 #include "graph/ops/matrix.hpp"
 

@@ -6,26 +6,14 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
-#include "exec/kernels/onednn/onednn_versions.hpp"
 #include "exec/kernels/onednn/families.hpp"
+#include "exec/kernels/onednn/onednn_versions.hpp"
 #include "graph/shape.hpp"
 
 namespace rehearsal::exec::onednn {
 namespace {
 
 constexpr std::size_t kPrimitiveAlignment = 64;
-
-/// oneDNN reads the number of threads from OpenMP, both when a primitive is described and when it runs.
-class ThreadScope {
- public:
-  explicit ThreadScope(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }
-  ~ThreadScope() { omp_set_num_threads(before_); }
-  ThreadScope(const ThreadScope&) = delete;
-  ThreadScope& operator=(const ThreadScope&) = delete;
-
- private:
-  int before_;
-};
 
 /// A binding's memory, and how it gets into the primitive's layout and back.
 struct Operand {

@@ -1,6 +1,8 @@
 #pragma once
 // A oneDNN primitive as a kernel: operands in the caller's layouts, packed into the primitive's own in the workspace where they differ.
 
+#include <omp.h>
+
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,6 +14,18 @@
 #include "exec/kernels/kernel.hpp"
 
 namespace rehearsal::exec::onednn {
+
+/// oneDNN reads the number of threads from OpenMP, both when a primitive is described and when it runs.
+class ThreadScope {
+ public:
+  explicit ThreadScope(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }
+  ~ThreadScope() { omp_set_num_threads(before_); }
+  ThreadScope(const ThreadScope&) = delete;
+  ThreadScope& operator=(const ThreadScope&) = delete;
+
+ private:
+  int before_;
+};
 
 [[nodiscard]] const dnnl::engine& cpu();
 /// Scratch memory comes from the kernel's workspace, so that a plan knows all memory.

@@ -28,7 +28,9 @@ namespace rehearsal::exec::reference {
 [[nodiscard]] std::span<const KernelRow> dropout_kernels();
 [[nodiscard]] std::span<const KernelRow> loss_kernels();
 [[nodiscard]] std::span<const KernelRow> optimizer_kernels();
-[[nodiscard]] std::span<const KernelRow> inverse_root_kernels();
+[[nodiscard]] std::span<const KernelRow> adaptive_optimizer_kernels();
+[[nodiscard]] std::span<const KernelRow> decomposition_kernels();
+[[nodiscard]] std::span<const KernelRow> outer_product_kernels();
 
 /// In the order of reference_kernels().
 inline constexpr std::span<const KernelRow> (*kFamilies[])() = {elementwise_kernels,
@@ -52,6 +54,8 @@ inline constexpr std::span<const KernelRow> (*kFamilies[])() = {elementwise_kern
                                                                 dropout_kernels,
                                                                 loss_kernels,
                                                                 optimizer_kernels,
-                                                                inverse_root_kernels};
+                                                                adaptive_optimizer_kernels,
+                                                                decomposition_kernels,
+                                                                outer_product_kernels};
 
 }  // namespace rehearsal::exec::reference

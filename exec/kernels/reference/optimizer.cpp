@@ -4,31 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "exec/kernels/reference/each_parameter.hpp"
 #include "exec/kernels/reference/families.hpp"
 #include "exec/kernels/reference/moments.hpp"
 #include "exec/kernels/reference/reference.hpp"
 
 namespace rehearsal::exec::reference {
 namespace {
-
-constexpr std::int64_t kOptimizerGrain = 4096;
-constexpr std::size_t kFirstState = 3;  ///< operands: parameter, gradient, step, state...
-
-/// Runs update(parameter, gradient, state of element i) -> new parameter, for every element; `state` is updated in place.
-template <class T, std::size_t kStates, class F>
-void each_parameter(const Call& call, std::size_t first_state, F&& update) {
-  const T *p = call.in<T>(0), *g = call.in<T>(1);
-  T* out = call.out<T>(0);
-  parallel_items(call.threads(), graph::element_count(call.in_shape(0)), kOptimizerGrain, [&](std::int64_t i) {
-    double state[kStates + 1] = {};
-    for (std::size_t s = 0; s < kStates; ++s)
-      state[s] = call.has_input(first_state + s) ? static_cast<double>(call.in<T>(first_state + s)[i]) : 0.0;
-    out[i] = static_cast<T>(update(static_cast<double>(p[i]), static_cast<double>(g[i]), state));
-    for (std::size_t s = 0; s < kStates; ++s) {
-      if (call.has_output(s + 1)) call.out<T>(s + 1)[i] = static_cast<T>(state[s]);
-    }
-  });
-}
 
 struct Sgd {
   template <class T>
@@ -348,6 +330,77 @@ struct MuonUpdate {
   }
 };
 
+/// Operands: turned momentum, turned gradient, step, second moment; results: direction, second moment.
+struct SoapDirection {
+  template <class T>
+  static void run(const Call& call) {
+    const OptimizerMoments moments(call);
+    each_parameter<T, 1>(call, kFirstState, [&](double m, double g, double* state) {
+      state[0] = moments.beta2 * state[0] + (1 - moments.beta2) * g * g;
+      return m / moments.correction1 / (std::sqrt(state[0] / moments.correction2) + moments.eps);
+    });
+  }
+};
+
+/// Operands: average, product, step.
+struct FactorAverage {
+  template <class T>
+  static void run(const Call& call) {
+    const auto& a = call.attributes();
+    const std::int64_t interval = a.integer("interval", 1), step = *call.in<std::int64_t>(2) - 1;
+    const auto nth = static_cast<double>(step / interval + 1);
+    const double kept = step % interval == 0 ? std::min(a.number("decay", 0), 1 - 1 / nth) : 1;
+    each_parameter<T, 0>(call, 3, [=](double average, double product, double*) { return kept * average + (1 - kept) * product; });
+  }
+};
+
+/// Operands: matrices, the product of each with its gradient.
+struct DivergenceClip {
+  template <class T>
+  static void run(const Call& call) {
+    const double lr = call.attributes().number("lr", 1e-3), clip = call.attributes().number("clip", 1e-3);
+    const std::int64_t matrices = graph::element_count(call.in_shape(1));
+    const std::int64_t each = matrices == 0 ? 0 : graph::element_count(call.in_shape(0)) / matrices;
+    const T *x = call.in<T>(0), *product = call.in<T>(1);
+    T* out = call.out<T>();
+    parallel_items(call.threads(), matrices * each, kOptimizerGrain, [&](std::int64_t i) {
+      const double divergence = lr * lr * std::abs(static_cast<double>(product[i / each]));
+      out[i] = static_cast<T>(static_cast<double>(x[i]) * (divergence > clip ? std::sqrt(clip / divergence) : 1));
+    });
+  }
+};
+
+/// Operand: two vectors, one behind the other. In one thread and one order, as norms are.
+struct AdaptiveSumProducts {
+  template <class T>
+  static void run(const Call& call) {
+    const std::int64_t each = graph::element_count(call.in_shape(0)) / 2;
+    const T *a = call.in<T>(0), *b = a + each;
+    double aa = 0, ab = 0, bb = 0;
+    for (std::int64_t i = 0; i < each; ++i) {
+      const auto x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
+      aa += x * x, ab += x * y, bb += y * y;
+    }
+    double* out = call.out<double>();
+    out[0] = aa, out[1] = ab, out[2] = bb;
+  }
+};
+
+/// A vector of zeros has nothing in common with another.
+struct AdaptiveSum {
+  template <class T>
+  static void run(const Call& call) {
+    const std::int64_t each = graph::element_count(call.out_shape());
+    const T *a = call.in<T>(0), *b = a + each;
+    const double* products = call.in<double>(1);
+    const auto factor = [&](double square) { return square > 0 ? 1 - products[1] / (2 * square) : 1; };
+    const double of_a = factor(products[0]), of_b = factor(products[2]);
+    T* out = call.out<T>();
+    parallel_items(call.threads(), each, kOptimizerGrain,
+                   [&](std::int64_t i) { out[i] = static_cast<T>(of_a * static_cast<double>(a[i]) + of_b * static_cast<double>(b[i])); });
+  }
+};
+
 /// In one thread and one order: norms must not depend on the number of threads.
 struct SquaredNorm {
   template <class T>
@@ -380,6 +433,11 @@ constexpr KernelRow kOptimizerRows[] = {
     {"DivideByNorm", "reference:any", make_by_output<DivideByNorm, Floats>},
     {"LinearCombination", "reference:any", make_by_output<LinearCombination, Floats>},
     {"MuonUpdate", "reference:any", make_by_output<MuonUpdate, Floats>},
+    {"SoapDirection", "reference:any", make_by_output<SoapDirection, Floats>},
+    {"FactorAverage", "reference:any", make_by_output<FactorAverage, Floats>},
+    {"DivergenceClip", "reference:any", make_by_output<DivergenceClip, Floats>},
+    {"AdaptiveSumProducts", "reference:any", make_by_input<AdaptiveSumProducts, Floats>},
+    {"AdaptiveSum", "reference:any", make_by_output<AdaptiveSum, Floats>},
     {"SquaredNorm", "reference:any", make_by_input<SquaredNorm, Floats>},
     {"SquaredNormOfParts", "reference:any", make_by_input<SquaredNorm, Floats>},
 };

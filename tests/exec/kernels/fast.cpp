@@ -58,6 +58,30 @@ TEST_CASE("fast convolutions agree with the reference in any shape") {
   }
 }
 
+TEST_CASE("fast outer products agree with the reference, in steps that compute and in those between") {
+  struct Shapes {
+    Shape x;
+    graph::Attributes attributes;
+  };
+  const std::vector<Shapes> all = {
+      {{37, 19}, {}},
+      {{3, 5, 40}, {}},
+      {{2, 3, 9, 8}, {{"kernel_shape", Sizes{3, 3}}, {"pads", Sizes{1, 1, 1, 1}}, {"strides", Sizes{2, 1}}}},
+      {{3, 4, 10}, {{"kernel_shape", Sizes{3}}, {"dilations", Sizes{2}}}},
+      {{2, 17, 5, 6}, {{"kernel_shape", Sizes{1, 1}}}},
+  };
+  for (const auto& s : all)
+    for (const double step : {1.0, 2.0, 3.0})
+      for (const int threads : {1, 2}) {
+        INFO(graph::to_text(s.x) << ", step " << step << ", " << threads << " threads");
+        auto attributes = s.attributes;
+        attributes.set("interval", std::int64_t{2});
+        attributes.set("scale", 0.5);
+        CHECK(compared({"OuterProducts", attributes, {s.x, {}}, {DType::F32, DType::I64}, {0, step}}, Format::Plain, threads) ==
+              "onednn:sgemm");
+      }
+}
+
 TEST_CASE("fast transposed convolutions agree with the reference") {
   struct Shapes {
     Shape x, w;

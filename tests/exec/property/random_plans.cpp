@@ -259,9 +259,11 @@ TEST_CASE("optimizers that see matrices, averages or signs train alike under eve
                     layers_of_nine = words + "/9/", images = "img.4.6.6+conv.4.3.1.1.0.1.1+average+class.3/8/",
                     experts = "seq.4.6+experts.2.1.3+dense.6+class.5/8/";
   std::map<int, std::vector<Case>> cases;
-  for (const auto* optimizer : {"lion:lr=0.01:weight_decay=0.1", "adafactor:lr=0.05:eps=1e-3:weight_decay=0.1",
-                                "schedule-free-sgd:lr=0.1:weight_decay=0.1", "schedule-free-adamw:lr=0.02:eps=1e-4:weight_decay=0.1",
-                                "muon:lr=0.02:eps=1e-4", "shampoo:lr=0.02:eps=1e-4:root_eps=1e-3:interval=2"})
+  for (const auto* optimizer :
+       {"lion:lr=0.01:weight_decay=0.1", "adafactor:lr=0.05:eps=1e-3:weight_decay=0.1", "schedule-free-sgd:lr=0.1:weight_decay=0.1",
+        "schedule-free-adamw:lr=0.02:eps=1e-4:weight_decay=0.1", "muon:lr=0.02:eps=1e-4",
+        "shampoo:lr=0.02:eps=1e-4:root_eps=1e-3:interval=2", "soap:lr=0.02:eps=1e-3:basis_eps=1e-2:interval=2",
+        "kfac:lr=0.02:damping=0.01:factor_interval=1:interval=2"})
     for (const auto& [ranks, text] : std::vector<std::pair<int, std::string>>{{1, layers + "dp=1,micro_batch=2/"},
                                                                               {2, layers + "dp=2,zero=1/"},
                                                                               {2, layers + "dp=2,zero=2,micro_batch=2/"},

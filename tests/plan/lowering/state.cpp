@@ -104,10 +104,12 @@ TEST_CASE("state of every optimizer lies as its parameter does") {
               // Sums of rows have no columns, and numbers nothing to split.
               const bool has_dimension = own.size() == whole.size() && (!of_parameter.split() || own[dim] == whole[dim]);
               const auto& layout = sharding.layout(slot)[a];
-              // What roots are taken of may lie in parts or whole, roots are of whole matrices.
+              // What is decomposed may lie in parts or whole, what is made of it is of whole matrices.
               const auto& name_of_slot = training.graph[slot].name;
               const bool within_matrix = of_parameter.split() && dim + 2 >= own.size();
-              if (within_matrix && name_of_slot.ends_with("_root")) {
+              const bool is_whole =
+                  name_of_slot.ends_with("_root") || name_of_slot.ends_with("_basis") || name_of_slot.ends_with("_inverse");
+              if (within_matrix && is_whole) {
                 CHECK(layout == AxisLayout{});
               } else if (within_matrix && name_of_slot.ends_with("_factor")) {
                 CHECK((layout == AxisLayout{} || layout == of_parameter));

@@ -63,7 +63,8 @@ TEST_CASE("U-Net with dropout, for losses with and without a sum over samples") 
 }
 
 TEST_CASE("optimizers with state and with norms of whole tensors") {
-  for (const std::string optimizer : {"adam", "adamw", "nadam", "lamb", "lars", "rmsprop", "adagrad", "novograd"}) {
+  for (const std::string optimizer :
+       {"adam", "adamw", "nadam", "lamb", "lars", "rmsprop", "adagrad", "novograd", "adadelta", "adamax", "radam", "rprop", "asgd"}) {
     INFO(optimizer);
     const TrainingGraph t = graph::test::mlp(6, "", optimizer);
     check_equal(t, {by_batch(2)}, 3);
