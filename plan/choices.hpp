@@ -84,6 +84,7 @@ enum class OuterRule : std::uint8_t {
   Nesterov,  ///< a step of SGD with Nesterov momentum along the mean way that they went since they last met (DiLoCo)
   Elastic,   ///< each moves towards a center, and the center towards each (EASGD)
   Gossip,    ///< the mean of the own weights and those of both neighbours on a ring (D-PSGD)
+  Adasum,    ///< the ways that they went, pair by pair: added where they are orthogonal, averaged where they are equal
 };
 struct OuterStep {
   OuterRule rule = OuterRule::Average;
@@ -122,7 +123,7 @@ struct ChoiceNames<CompressionRule> {
 };
 template <>
 struct ChoiceNames<OuterRule> {
-  static constexpr std::array<std::string_view, 4> kAll{"average", "nesterov", "elastic", "gossip"};
+  static constexpr std::array<std::string_view, 5> kAll{"average", "nesterov", "elastic", "gossip", "adasum"};
 };
 template <>
 struct ChoiceNames<RecomputeRule> {  // a budget is written as bytes

@@ -50,7 +50,10 @@ class Links {
     const auto links = predict::GroupLinks(mesh_, platform_, fabric_, model_).of({axis_of(kind), rank});
     if (kind.kernel.implementation == plan::kExchange) return exchange_seconds(kind, links);
     if (const auto* row = plan::meeting_row(kind.kernel.implementation))
-      return row->closed_form(kind_named(kind.kernel.op), kind.message_ranks, size, links, mesh_.plan.center_ranks()).value();
+      return row
+          ->closed_form(kind_named(kind.kernel.op), kind.message_ranks, size, links,
+                        plan::meeting_number(kind.kernel.implementation, mesh_.plan))
+          .value();
     return row_of(kind).closed_form(kind.message_ranks, size, links).value();
   }
 

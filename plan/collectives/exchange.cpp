@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "plan/collectives/algorithm_rows.hpp"
-#include "plan/collectives/message_arrivals.hpp"
 #include "plan/collectives/meetings.hpp"
+#include "plan/collectives/message_arrivals.hpp"
 
 namespace rehearsal::plan {
 namespace {
@@ -120,7 +120,7 @@ std::vector<CollectiveStep> steps_of(const Program& program, const CollectiveInf
     return exchange_steps(me, ranks, packing_of(*program.sharding, r, position(program, member.rank, member.micro_batch)));
   }
   const RowMember in_row{me, ranks, member.count, member.ranks_per_node, info.dealt};
-  if (const auto* row = meeting_row(info.algorithm)) return row->steps(info.kind, in_row, program.plan.center_ranks());
+  if (const auto* row = meeting_row(info.algorithm)) return row->steps(info.kind, in_row, meeting_number(info.algorithm, program.plan));
   return steps_in_parts(collective(info.kind, info.algorithm), in_row);
 }
 
@@ -136,7 +136,8 @@ Seconds collective_time(const Program& program, const CollectiveInfo& info, cons
   if (info.algorithm == kExchange)
     return exchange_time(coordinate(program, member.rank, info.axis), steps_of(program, info, role, member), member.element_bytes, links);
   const int ranks = program.axes[info.axis].size;
-  if (const auto* row = meeting_row(info.algorithm)) return row->closed_form(info.kind, ranks, size, links, program.plan.center_ranks());
+  if (const auto* row = meeting_row(info.algorithm))
+    return row->closed_form(info.kind, ranks, size, links, meeting_number(info.algorithm, program.plan));
   return collective(info.kind, info.algorithm).closed_form(ranks, size, links);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/parse_number.hpp"
 #include "plan/collectives/algorithm_rows.hpp"
 
 namespace rehearsal::plan {
@@ -71,8 +72,23 @@ Seconds neighbour_time(CollectiveKind, int ranks, Bytes size, const CollectiveLi
   return slowest_message(ranks, both, links) + both / links.reduction;
 }
 
-constexpr std::array kMeetingRows{MeetingRow{kServers, server_steps, server_time},
-                                  MeetingRow{kNeighbours, neighbour_steps, neighbour_time}};
+std::vector<CollectiveStep> partner_steps(CollectiveKind, const RowMember& m, int distance) {
+  std::vector<CollectiveStep> steps;
+  const Range lower{0, m.count / 2}, higher{m.count / 2, m.count};
+  const bool is_higher = m.rank / distance % 2 == 1;
+  const int partner = is_higher ? m.rank - distance : m.rank + distance;
+  if (is_higher) add_step(steps, copying(m.rank, lower, higher));
+  add_step(steps, exchange(partner, is_higher ? higher : lower, partner, is_higher ? lower : higher, false));
+  return steps;
+}
+
+/// a + S/(2 B)
+Seconds partner_time(CollectiveKind, int ranks, Bytes size, const CollectiveLinks& links, int distance) {
+  return pair_time(ranks, distance, size / 2.0, links);
+}
+
+constexpr std::array kMeetingRows{MeetingRow{kServers, server_steps, server_time}, MeetingRow{kNeighbours, neighbour_steps, neighbour_time},
+                                  MeetingRow{kPartners, partner_steps, partner_time}};
 
 }  // namespace
 
@@ -91,8 +107,15 @@ std::int64_t center_bytes(const Program& program, const Role& role) {
 }
 
 const MeetingRow* meeting_row(std::string_view algorithm) {
-  const auto row = std::ranges::find(kMeetingRows, algorithm, &MeetingRow::name);
+  const auto row = std::ranges::find(kMeetingRows, algorithm.substr(0, algorithm.find(':')), &MeetingRow::name);
   return row == kMeetingRows.end() ? nullptr : row;
+}
+
+std::string partners_at(int distance) { return std::string(kPartners) + ":" + std::to_string(distance); }
+
+int meeting_number(std::string_view algorithm, const Plan& plan) {
+  const auto colon = algorithm.find(':');
+  return colon == std::string_view::npos ? plan.center_ranks() : parse_number<int>(algorithm.substr(colon + 1)).value_or(1);
 }
 
 }  // namespace rehearsal::plan

@@ -2,6 +2,7 @@
 // Messages of replicas that meet in part: with a center that some of them hold (Plan::staleness), with their neighbours (gossip). Not rows
 // of the table of collectives, since none of its kinds promises what they do.
 
+#include <string>
 #include <string_view>
 
 #include "plan/collectives/exchange.hpp"
@@ -13,6 +14,10 @@ namespace rehearsal::plan {
 inline constexpr std::string_view kServers = "servers";
 /// AllReduce: every rank sends its vector to both neighbours on a ring, and adds theirs to its own.
 inline constexpr std::string_view kNeighbours = "neighbours";
+/// AllGather, of "partners:D": ranks whose numbers differ by D in the bit that D is have what both have, that of the lower number first.
+/// Each begins with its own in the first half of the vector. D is a power of two, and twice D divides the number of ranks.
+inline constexpr std::string_view kPartners = "partners";
+[[nodiscard]] std::string partners_at(int distance);
 
 /// Position in the group of a server, counted from 0: they are spread evenly.
 [[nodiscard]] constexpr int rank_of_server(int server, int servers, int ranks) {
@@ -26,12 +31,15 @@ inline constexpr std::string_view kNeighbours = "neighbours";
 
 struct MeetingRow {
   std::string_view name;
-  std::vector<CollectiveStep> (*steps)(CollectiveKind, const RowMember&, int servers);
+  /// `number`: of servers, or the distance of partners.
+  std::vector<CollectiveStep> (*steps)(CollectiveKind, const RowMember&, int number);
   /// Without other traffic, all ranks starting together. Of servers exact on one level of links where all ranks serve, else each step
   /// counts in full; of neighbours where both messages share a rank's port.
-  Seconds (*closed_form)(CollectiveKind, int ranks, Bytes, const CollectiveLinks&, int servers);
+  Seconds (*closed_form)(CollectiveKind, int ranks, Bytes, const CollectiveLinks&, int number);
 };
 /// nullptr: the algorithm is none of these.
 [[nodiscard]] const MeetingRow* meeting_row(std::string_view algorithm);
+/// What stands behind the algorithm's colon, or else the number of servers.
+[[nodiscard]] int meeting_number(std::string_view algorithm, const Plan&);
 
 }  // namespace rehearsal::plan

@@ -8,9 +8,9 @@
 #include "base/join.hpp"
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
+#include "plan/batch_shares.hpp"
 #include "plan/collectives/collective.hpp"
 #include "plan/schedules/schedule.hpp"
-#include "plan/batch_shares.hpp"
 
 namespace rehearsal::plan {
 namespace {
@@ -278,7 +278,7 @@ constexpr std::array kTable{
             "replicas train by themselves and meet every so many steps (local SGD); 0: gradients are summed in every step"},
     PlanKey{"outer", "rules", kText, false, parse_outer, print_outer,
             "what replicas do when they meet: average (their weights), nesterov, nesterov:RATE:MOMENTUM (DiLoCo), elastic, elastic:PULL "
-            "(towards a center), gossip (with neighbours)"},
+            "(towards a center), gossip (with neighbours), adasum (their ways added where they are orthogonal)"},
     PlanKey{"staleness", "rules", kText, false, parse_staleness, print_staleness,
             "replicas meet one by one, at a parameter server: meetings that one may be ahead of the slowest, any, or none (all meet at "
             "once)"},

@@ -15,11 +15,14 @@ void check_meetings_in_part(const graph::TrainingGraph& training, const Plan& p,
   };
   refuse(p.outer.rule == OuterRule::Elastic && !p.staleness, "outer", "elastic wants a center, at which replicas meet one by one",
          "use staleness=0, where all wait for all, or a larger one");
+  refuse(p.outer.rule == OuterRule::Adasum && (p.dp & (p.dp - 1)) != 0, "outer",
+         "adasum adds the ways of pairs of replicas, then of pairs of pairs, and dp=" + std::to_string(p.dp) + " is no power of two",
+         "use outer=average, or a dp of 2, 4, 8 ...");
   refuse(p.servers > 0 && !p.staleness, "servers", "have the center at which replicas meet one by one", "use staleness=0 or more");
   refuse(p.servers > p.dp, "servers", std::to_string(p.servers) + " are more than the " + std::to_string(p.dp) + " replicas",
          "use at most dp, or all");
   if (!p.staleness) return;
-  refuse(p.outer.rule == OuterRule::Nesterov || p.outer.rule == OuterRule::Gossip, "staleness",
+  refuse(p.outer.rule != OuterRule::Average && p.outer.rule != OuterRule::Elastic, "staleness",
          "outer=" + to_text(p.outer) + " is of all replicas at once", "use outer=average or outer=elastic, or staleness=none");
   const auto& g = training.graph;
   const bool normalizes = std::ranges::any_of(g.nodes(), [](const graph::Node& n) { return graph::schema(n).batch_statistics != 0; });
@@ -33,6 +36,7 @@ std::string_view source_of_meetings(const Plan& plan) {
   if (plan.outer.rule == OuterRule::Elastic) return "Zhang, Choromanska, LeCun, \"Deep learning with elastic averaging SGD\", NIPS 2015";
   if (plan.outer.rule == OuterRule::Gossip)
     return "Lian et al., \"Can decentralized algorithms outperform centralized algorithms?\", NIPS 2017";
+  if (plan.outer.rule == OuterRule::Adasum) return "Maleki et al., \"Scaling distributed training with adaptive summation\", MLSys 2021";
   if (plan.staleness) return "Ho et al., \"More effective distributed ML via a stale synchronous parallel parameter server\", NIPS 2013";
   return "Stich, \"Local SGD converges fast and communicates little\", ICLR 2019";
 }
@@ -63,6 +67,9 @@ void check_meetings(const graph::TrainingGraph& training, const Plan& p, std::ve
   refuse(p.pp > 1 && schedule_of(p).asynchronous, "steps run into each other under schedule=" + p.schedule, "schedule=1f1b");
   refuse(training.batch % p.dp != 0 || has_uneven_shares(training.batch, p),
          "the mean of weights is of replicas that saw as many samples each", "shares=equal and a batch that dp divides");
+  const auto& optimizer = graph::optimizer_row(training.optimizer.name);
+  refuse(optimizer.sees_products, "optimizer " + std::string(optimizer.name) + " sums its factors over all samples in every step",
+         "another optimizer");
   refuse(training.noise.whole != graph::TensorId::None, "--noise-scale compares gradients that replicas sum", "no --noise-scale");
 }
 

@@ -7,6 +7,8 @@
 //             models", 2023)
 //   elastic   a replica moves towards a center, and the center towards it: EASGD (Zhang, Choromanska, LeCun, "Deep learning with elastic
 //             averaging SGD", NIPS 2015)
+//   adasum    what both have in common of two ways is averaged, and what they have not is added, over pairs of replicas, then over pairs of
+//             pairs (adaptive_sums.cpp)
 //   gossip    the mean of the own weights and those of both neighbours on a ring: D-PSGD (Lian et al., "Can decentralized algorithms
 //             outperform centralized algorithms?", NIPS 2017)
 // With Plan::staleness replicas meet one by one: each adds the way that it went, divided by their number, to a center and takes what the
@@ -216,18 +218,20 @@ void RoleBuilder::meet_at_center(const std::vector<Common>& common) {
 }
 
 void RoleBuilder::gossip(const std::vector<Common>& common) {
-  const double share = 1.0 / (1 + neighbours_on_ring(c_.plan.dp)), of_all = 1.0 / c_.plan.dp;
+  const double share = 1.0 / (1 + neighbours_on_ring(c_.plan.dp));
   during_ = During::Meetings;
   for (const auto& one : common) {
     blend(one.node, one.buffer, share, one.buffer, 0);
     meet_by(kNeighbours, CollectiveKind::AllReduce, one.buffer, {meeting_, role_.buffers[one.buffer].tensor});
   }
   during_ = During::Consensus;
-  for (const auto& one : common) {
-    blend(one.node, one.buffer, of_all, one.buffer, 0);
-    all_reduce(one.buffer, role_.buffers[one.buffer].tensor, {axis_of_replicas(), meeting_, When::Always});
-  }
+  for (const auto& one : common) average(one);
   during_ = During::Training;
+}
+
+void RoleBuilder::average(const Common& one) {
+  blend(one.node, one.buffer, 1.0 / c_.plan.dp, one.buffer, 0);
+  all_reduce(one.buffer, role_.buffers[one.buffer].tensor, {axis_of_replicas(), meeting_, When::Always});
 }
 
 /// One after the other: what follows the sum of one runs beside the sum of the next.
@@ -236,6 +240,7 @@ void RoleBuilder::meet() {
   const auto common = common_to_replicas();
   if (c_.plan.staleness) return meet_at_center(common);
   if (c_.plan.outer.rule == OuterRule::Gossip) return gossip(common);
+  if (c_.plan.outer.rule == OuterRule::Adasum) return add_ways_adaptively(common);
   const double share = 1.0 / c_.plan.dp;
   std::vector<BufferIndex> before;
   for (const auto& one : common) {

@@ -247,6 +247,17 @@ class RoleBuilder : public RoleDraft {
   void prepare_additions(const std::vector<Common>&, const std::vector<BufferIndex>& center);
   void meet_at_center(const std::vector<Common>&);
   void gossip(const std::vector<Common>&);
+  void average(const Common&);
+  // Whose ways are added adaptively (adaptive_sums.cpp)
+  struct Way {
+    BufferIndex own, met, both;  ///< both: that of this rank and of its partner, the first half being `first`
+    BufferIndex first, products;
+    graph::NodeId node;
+  };
+  [[nodiscard]] Way way_of(const Common&);
+  void add_ways_adaptively(const std::vector<Common>&);
+  void exchange_ways(const Way&, int distance);
+  void add_both(const Way&);
   /// Of a row of the operator table, on behalf of a node.
   std::uint32_t emit_kernel_of(graph::NodeId, std::string_view op, graph::Attributes, CallPlace, const std::vector<BufferIndex>& outputs);
 

@@ -35,9 +35,10 @@ TEST_CASE("steps of replicas that meet now and then are the same by formulas, on
         "step_seconds");
   };
   for (const std::string platform : {"xeon-2s-10gbe", "dgx-a100"})
-    for (const std::string plan : {"dp=4,local_steps=3", "dp=2,pp=2,micro_batch=1,local_steps=10,outer=nesterov", "dp=2,tp=2,local_steps=1",
-                                   "dp=4,local_steps=2,staleness=1", "dp=4,local_steps=1,staleness=0,servers=1",
-                                   "dp=4,local_steps=2,staleness=any,outer=elastic", "dp=4,local_steps=2,outer=gossip"}) {
+    for (const std::string plan :
+         {"dp=4,local_steps=3", "dp=2,pp=2,micro_batch=1,local_steps=10,outer=nesterov", "dp=2,tp=2,local_steps=1",
+          "dp=4,local_steps=2,staleness=1", "dp=4,local_steps=1,staleness=0,servers=1", "dp=4,local_steps=2,staleness=any,outer=elastic",
+          "dp=4,local_steps=2,outer=gossip", "dp=4,local_steps=2,outer=adasum", "dp=2,tp=2,local_steps=1,outer=adasum"}) {
       INFO(platform << " " << plan);
       const double closed = step(platform, plan, "closed"), folded = step(platform, plan, "folded"), full = step(platform, plan, "full");
       CHECK(folded == Approx(full).epsilon(0.03));

@@ -137,9 +137,9 @@ TEST_CASE("a checkpoint has the size that was predicted") {
   namespace fs = std::filesystem;
   const TemporaryFolder folder;
   int n = 0;
-  for (const std::string plan :
-       {"dp=2", "dp=2,zero=1", "tp=2", "pp=2,micro_batch=2", "dp=2 --dtype bf16", "dp=4,zero=1,zero_group=2", "dp=2,compression=topk",
-        "dp=2,compression=1bit-adam,exact_steps=1", "dp=2,local_steps=2,outer=nesterov", "dp=2,tp=2,local_steps=2"}) {
+  for (const std::string plan : {"dp=2", "dp=2,zero=1", "tp=2", "pp=2,micro_batch=2", "dp=2 --dtype bf16", "dp=4,zero=1,zero_group=2",
+                                 "dp=2,compression=topk", "dp=2,compression=1bit-adam,exact_steps=1", "dp=2,local_steps=2,outer=nesterov",
+                                 "dp=2,tp=2,local_steps=2", "dp=2,local_steps=2,outer=adasum"}) {
     INFO(plan);
     const int ranks = plan.starts_with("dp=4") || plan.find("tp=2,") != std::string::npos ? 4 : 2;
     const std::string options = std::string(kGpt) + " --format json --batch 4 --optimizer adam --plan " + plan + " --steps 2 ";

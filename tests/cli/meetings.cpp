@@ -51,7 +51,8 @@ TEST_CASE("metrics say by how many meetings replicas were behind each other") {
 }
 
 TEST_CASE("a training of replicas that meet in part goes on from its checkpoint, where all have the same weights") {
-  for (const std::string plan : {"dp=2,local_steps=2,staleness=0", "dp=2,local_steps=2,staleness=0,servers=1"}) {
+  for (const std::string plan :
+       {"dp=2,local_steps=2,staleness=0", "dp=2,local_steps=2,staleness=0,servers=1", "dp=2,local_steps=2,outer=adasum"}) {
     INFO(plan);
     const TemporaryFolder folder;
     const auto whole = result_of(train(plan, 2, "--optimizer adam --steps 6")).at("losses");
@@ -71,8 +72,8 @@ TEST_CASE("a training of replicas that meet in part goes on from its checkpoint,
 }
 
 TEST_CASE("a plan of replicas that meet in part is written as it is read") {
-  for (const std::string keys :
-       {"local_steps=2,staleness=3,servers=1", "local_steps=1,staleness=any,outer=elastic", "local_steps=2,outer=gossip"}) {
+  for (const std::string keys : {"local_steps=2,staleness=3,servers=1", "local_steps=1,staleness=any,outer=elastic",
+                                 "local_steps=2,outer=gossip", "local_steps=2,outer=adasum"}) {
     INFO(keys);
     const TemporaryFolder folder;
     const auto file = folder / "p.json";
@@ -86,6 +87,12 @@ TEST_CASE("a plan of replicas that meet in part is written as it is read") {
 TEST_CASE("what replicas that meet one by one cannot do is refused") {
   check_failure(train("dp=2,local_steps=1,staleness=1", 2, "--on-nan skip --steps 1"), 3, {"--on-nan skip", "staleness=1"});
   check_failure(train("dp=2,local_steps=1,staleness=often", 2, "--steps 1"), 1, {"staleness=often", "any, or none"});
+  check_failure(train("dp=2,local_steps=1,staleness=1,outer=adasum", 2, "--steps 1"), 3,
+                {"staleness", "adasum", "of all replicas at once"});
+  check_failure(rehearse(std::string("estimate ") + kModel + " --batch 6 --platform xeon-2s-10gbe --devices 3 --framework rehearse " +
+                         "--dtype f32 --plan dp=3,local_steps=1,outer=adasum"),
+                3, {"adasum", "dp=3 is no power of two"});
+  check_failure(train("dp=2,local_steps=1", 2, "--optimizer kfac --steps 1"), 3, {"local_steps", "kfac", "all samples in every step"});
   check_failure(rehearse("estimate zoo:gpt2 --platform dgx-a100 --batch 8 --plan dp=8,local_steps=1,staleness=1"), 3,
                 {"staleness", "rehearse"});
   check_failure(rehearse("estimate zoo:gpt2 --platform dgx-a100 --batch 8 --plan dp=8 --jitter 7"), 1, {"--jitter", "from 0 to 5"});

@@ -13,7 +13,7 @@ using namespace rehearsal::plan::played;
 namespace {
 
 struct Asked {
-  std::string_view algorithm;
+  std::string algorithm;
   CollectiveKind kind = CollectiveKind::AllReduce;
   int ranks = 1, servers = 1;
   std::int64_t count = 0;
@@ -60,8 +60,8 @@ TEST_CASE("servers add what all ranks have of their blocks, and all ranks read t
   for (const int ranks : {2, 3, 5, 8})
     for (const int servers : {1, 2, ranks}) {
       INFO(ranks << " ranks, " << servers << " servers");
-      const Asked adding{kServers, CollectiveKind::ReduceScatter, ranks, servers, 11};
-      const auto sums = left_by(adding), read = left_by({kServers, CollectiveKind::AllGather, ranks, servers, 11});
+      const Asked adding{std::string(kServers), CollectiveKind::ReduceScatter, ranks, servers, 11};
+      const auto sums = left_by(adding), read = left_by({std::string(kServers), CollectiveKind::AllGather, ranks, servers, 11});
       for (int server = 0; server < servers; ++server) {
         const auto at = static_cast<std::size_t>(rank_of_server(server, servers, ranks));
         const auto own = block(11, servers, server);
@@ -71,14 +71,14 @@ TEST_CASE("servers add what all ranks have of their blocks, and all ranks read t
           for (const auto& rank : read) CHECK(rank[element] == initial(static_cast<int>(at), e));
         }
       }
-      CHECK(steps_of_all({kServers, CollectiveKind::Broadcast, ranks, servers, 11}).front().empty());
+      CHECK(steps_of_all({std::string(kServers), CollectiveKind::Broadcast, ranks, servers, 11}).front().empty());
     }
 }
 
 TEST_CASE("neighbours on a ring add each other's vectors") {
   for (const int ranks : {2, 3, 4, 7}) {
     INFO(ranks << " ranks");
-    const auto left = left_by({kNeighbours, CollectiveKind::AllReduce, ranks, 1, 5});
+    const auto left = left_by({std::string(kNeighbours), CollectiveKind::AllReduce, ranks, 1, 5});
     for (int r = 0; r < ranks; ++r) {
       const int next = (r + 1) % ranks, before = (r + ranks - 1) % ranks;
       for (std::int64_t e = 0; e < 5; ++e) {
@@ -87,7 +87,26 @@ TEST_CASE("neighbours on a ring add each other's vectors") {
       }
     }
   }
-  CHECK(steps_of_all({kNeighbours, CollectiveKind::AllReduce, 1, 1, 5}).front().empty());
+  CHECK(steps_of_all({std::string(kNeighbours), CollectiveKind::AllReduce, 1, 1, 5}).front().empty());
+}
+
+TEST_CASE("partners have what both had, that of the lower number first") {
+  for (const int ranks : {2, 4, 8})
+    for (int distance = 1; distance < ranks; distance *= 2) {
+      INFO(ranks << " ranks, " << distance << " apart");
+      const auto left = left_by({partners_at(distance), CollectiveKind::AllGather, ranks, distance, 10});
+      for (int r = 0; r < ranks; ++r) {
+        const int lower = r / distance % 2 == 0 ? r : r - distance;
+        for (std::int64_t e = 0; e < 5; ++e) {
+          CHECK(left[static_cast<std::size_t>(r)][static_cast<std::size_t>(e)] == initial(lower, e));
+          CHECK(left[static_cast<std::size_t>(r)][static_cast<std::size_t>(e + 5)] == initial(lower + distance, e));
+        }
+      }
+    }
+  Plan p;
+  p.dp = 8;
+  CHECK(meeting_number(partners_at(4), p) == 4);
+  CHECK(meeting_number(kServers, p) == 8);
 }
 
 TEST_CASE("closed forms of meetings, by hand") {
@@ -103,10 +122,14 @@ TEST_CASE("closed forms of meetings, by hand") {
   CHECK(time(kServers, CollectiveKind::Broadcast, 1) == 0);
   // Two vectors through a port, both added.
   CHECK(time(kNeighbours, CollectiveKind::AllReduce, 1) == Approx(7e-6 + 4000e-6 + 1600e-6));
+  // Half of the vector goes to the partner, both ways at a time.
+  CHECK(time(partners_at(2), CollectiveKind::AllGather, 2) == Approx(7e-6 + 1000e-6));
+  CHECK(Play(steps_of_all({partners_at(2), CollectiveKind::AllGather, 4, 2, 1'000'000}), clock_of(one_level())).run() ==
+        Approx(7e-6 + 1000e-6).epsilon(1e-9));
   // Played step by step the same.
   for (const int servers : {1, 2, 4})
     for (const auto kind : {CollectiveKind::ReduceScatter, CollectiveKind::AllGather}) {
-      const auto steps = steps_of_all({kServers, kind, 4, servers, 1'000'000});
+      const auto steps = steps_of_all({std::string(kServers), kind, 4, servers, 1'000'000});
       const double played = Play(steps, clock_of(one_level())).run();
       INFO(servers << " servers");
       CHECK(played <= time(kServers, kind, servers) * (1 + 1e-9));

@@ -1,5 +1,5 @@
-// Replicas that meet one by one or with their neighbours, against the definitions of their papers: ranks that are each alone with their
-// part of every batch, whose weights are put together here.
+// Replicas that meet one by one, with their neighbours or pair by pair, against the definitions of their papers: ranks that are each alone
+// with their part of every batch, whose weights are put together here.
 #include <cmath>
 #include <deque>
 #include <map>
@@ -23,6 +23,7 @@ struct Way {
   int every = 1;
   double pull = 0;  ///< elastic, where above 0
   bool gossips = false;
+  bool adds = false;  ///< ways of pairs, adaptively
 };
 
 /// Mean of the values of several replicas.
@@ -51,6 +52,30 @@ void meet_elastically(std::vector<Values>& all, Values& center, double pull) {
     }
 }
 
+/// (1 - a·b / 2|a|²) a + (1 - a·b / 2|b|²) b: Maleki et al. 2021, equation 5.
+std::vector<double> adaptive_sum(const std::vector<double>& a, const std::vector<double>& b) {
+  double aa = 0, ab = 0, bb = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) aa += a[i] * a[i], ab += a[i] * b[i], bb += b[i] * b[i];
+  auto sum = a;
+  for (std::size_t i = 0; i < a.size(); ++i) sum[i] = (aa > 0 ? 1 - ab / (2 * aa) : 1) * a[i] + (bb > 0 ? 1 - ab / (2 * bb) : 1) * b[i];
+  return sum;
+}
+
+/// The ways from `before`, pair by pair, then pair of pairs by pair of pairs.
+void meet_adaptively(std::vector<Values>& all, Values& before) {
+  for (auto& [name, begin] : before) {
+    std::vector<std::vector<double>> ways;
+    for (auto& replica : all) {
+      ways.push_back(replica.at(name));
+      for (std::size_t i = 0; i < begin.size(); ++i) ways.back()[i] -= begin[i];
+    }
+    for (; ways.size() > 1; ways.resize(ways.size() / 2))
+      for (std::size_t pair = 0; pair < ways.size() / 2; ++pair) ways[pair] = adaptive_sum(ways[2 * pair], ways[2 * pair + 1]);
+    for (std::size_t i = 0; i < begin.size(); ++i) begin[i] += ways[0][i];
+    for (auto& replica : all) replica.at(name) = begin;
+  }
+}
+
 void meet(std::deque<Alone>& ranks, const Way& way, Values& center) {
   std::vector<Values> all;
   std::vector<std::size_t> everyone;
@@ -61,7 +86,8 @@ void meet(std::deque<Alone>& ranks, const Way& way, Values& center) {
   const auto before = all;
   const auto n = all.size();
   if (way.pull > 0) meet_elastically(all, center, way.pull);
-  for (std::size_t r = 0; r < n && way.pull == 0; ++r) {
+  if (way.adds) meet_adaptively(all, center);
+  for (std::size_t r = 0; r < n && way.pull == 0 && !way.adds; ++r) {
     auto with = everyone;
     if (way.gossips && n > 2) with = {(r + n - 1) % n, r, (r + 1) % n};
     all[r] = mean_of(before, with);
@@ -92,7 +118,9 @@ const std::vector<Way> kWays{{"local_steps=1,staleness=0"},
                              {"local_steps=3,staleness=0,servers=1", 3},
                              {"local_steps=2,staleness=0,outer=elastic", 2, 0.9},
                              {"local_steps=1,staleness=0,servers=2,outer=elastic:0.4", 1, 0.4},
-                             {"local_steps=2,outer=gossip", 2, 0, true}};
+                             {"local_steps=2,outer=gossip", 2, 0, true},
+                             {"local_steps=1,outer=adasum", 1, 0, false, true},
+                             {"local_steps=3,outer=adasum", 3, 0, false, true}};
 
 struct Laid {
   std::string plan;
@@ -119,7 +147,7 @@ TEST_CASE("replicas that run ahead of each other end behind the same step when o
   }
 }
 
-TEST_CASE("replicas that meet at a center without staleness, and those that gossip, do what the papers say") {
+TEST_CASE("replicas that meet at a center without staleness, gossip, or add adaptively do what the papers say") {
   std::map<std::string, std::vector<double>> losses;
   for (const int ranks : {2, 4}) {
     std::vector<Case> cases;
