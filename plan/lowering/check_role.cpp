@@ -1,6 +1,7 @@
 #include "plan/lowering/check_role.hpp"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ class RoleCheck {
     note_writers();
     for (body_ = 0; body_ < r_.bodies.size(); ++body_)
       for (at_ = 0; at_ < r_.bodies[body_].instructions.size(); ++at_) check(r_.bodies[body_].instructions[at_]);
+    for (body_ = 0; body_ < r_.bodies.size(); ++body_) check_overwritten();
     if (!r_.slots.empty()) check_slots();
     if (r_.memory.arena_bytes > 0) check_places();
   }
@@ -54,6 +56,35 @@ class RoleCheck {
         for (const auto b : list[n].outputs)
           if (b < r_.buffers.size()) writers_[base_of(r_, b)].push_back({body, n});
     }
+  }
+
+  /// What is sent is not overwritten before: the writer, or one before it on its stream, waits for the message.
+  void check_overwritten() {
+    const auto& list = r_.bodies[body_].instructions;
+    for (std::size_t m = 0; m < list.size(); ++m)
+      if (list[m].kind == InstructionKind::Send) check_message(body_, m);
+  }
+  /// In its body, and of an update in those behind it.
+  void check_message(std::size_t body, std::size_t m) {
+    const auto& message = r_.bodies[body].instructions[m];
+    const Dependency on_message{static_cast<std::uint16_t>(body), static_cast<std::uint32_t>(m)};
+    std::map<Stream, bool> waited;
+    for (body_ = body; body_ < r_.bodies.size(); ++body_) {
+      if (body_ > body && (r_.bodies[body].kind != BodyKind::Update || r_.bodies[body_].kind != BodyKind::Update)) break;
+      const auto& list = r_.bodies[body_].instructions;
+      for (at_ = body_ == body ? m + 1 : 0; at_ < list.size(); ++at_) {
+        const auto& i = list[at_];
+        if (std::ranges::find(i.after, on_message) != i.after.end()) waited[i.stream] = true;
+        if (!std::ranges::any_of(i.outputs, [&](BufferIndex b) { return b != kNoBuffer && is_sent(message, b); })) continue;
+        if (!waited[i.stream] && i.stream != message.stream) fail_here("writes what is still being sent");
+        body_ = body;
+        return;
+      }
+    }
+    body_ = body;
+  }
+  [[nodiscard]] bool is_sent(const Instruction& message, BufferIndex b) const {
+    return std::ranges::any_of(message.inputs, [&](BufferIndex sent) { return sent != kNoBuffer && base_of(r_, sent) == base_of(r_, b); });
   }
 
   template <class List, class Index>

@@ -106,22 +106,29 @@ BufferIndex RoleDraft::new_workspace(const std::string& node, Bytes size) {
   return new_buffer(std::move(workspace), nullptr);
 }
 
-void RoleDraft::add_dependencies(Instruction& instruction) const {
-  const auto depend = [&](BufferIndex b) {
-    if (b == kNoBuffer) return;
-    const auto& writer = writers_[base(b)];
-    if (!writer.known || writer.stream == instruction.stream) return;
-    const Dependency d{writer.body, writer.instruction};
+/// On what writes its operands and results, and on what still reads the latter: weights that are on their way to another stage are not
+/// overwritten. Readers in the passes of micro-batches have ended where a later body begins, since what follows from them has been read.
+void RoleDraft::add_dependencies(Instruction& instruction, std::uint16_t body) const {
+  const auto depend = [&](const Writer& other) {
+    if (!other.known || other.stream == instruction.stream) return;
+    const Dependency d{other.body, other.instruction};
     if (std::find(instruction.after.begin(), instruction.after.end(), d) == instruction.after.end()) instruction.after.push_back(d);
   };
-  for (auto b : instruction.inputs) depend(b);
-  for (auto b : instruction.outputs) depend(b);
+  for (auto b : instruction.inputs)
+    if (b != kNoBuffer) depend(writers_[base(b)]);
+  for (auto b : instruction.outputs) {
+    if (b == kNoBuffer) continue;
+    depend(writers_[base(b)]);
+    for (const auto& reader : readers_[base(b)])
+      if (reader.body == body || kind(reader.body) == BodyKind::Update) depend(reader);
+  }
 }
 
 BufferIndex RoleDraft::new_buffer(Buffer buffer, const Key* key) {
   const auto index = static_cast<BufferIndex>(role_.buffers.size());
   role_.buffers.push_back(std::move(buffer));
   writers_.emplace_back();
+  readers_.emplace_back();
   home_.push_back(0xFFFF);
   if (key != nullptr) buffers_[*key] = index;
   return index;
@@ -180,15 +187,19 @@ Phase RoleDraft::phase_in(std::uint16_t body) const {
 }
 
 std::uint32_t RoleDraft::append(std::uint16_t body, Instruction instruction) {
-  add_dependencies(instruction);
+  add_dependencies(instruction, body);
   auto& list = role_.bodies[body].instructions;
   const auto at = static_cast<std::uint32_t>(list.size());
   for (auto b : instruction.inputs)
-    if (b != kNoBuffer) note_cross_body_use(b, body);
+    if (b != kNoBuffer) {
+      note_cross_body_use(b, body);
+      readers_[base(b)].push_back({body, at, instruction.stream, true});
+    }
   for (auto b : instruction.outputs)
     if (b != kNoBuffer) {
       note_cross_body_use(b, body);
       writers_[base(b)] = {body, at, instruction.stream, true};
+      readers_[base(b)].clear();
     }
   list.push_back(std::move(instruction));
   return at;

@@ -94,7 +94,7 @@ class RoleDraft {
   // Instructions
   /// Adds it to the end of a body, behind what other streams write of its operands; returns its number there.
   std::uint32_t append(std::uint16_t body, Instruction instruction);
-  void add_dependencies(Instruction& instruction) const;
+  void add_dependencies(Instruction& instruction, std::uint16_t body) const;
 
   const LoweringContext& c_;
   const graph::Graph& g_;
@@ -106,11 +106,12 @@ class RoleDraft {
   std::uint16_t meeting_ = 0;                                ///< only where replicas train by themselves
   std::vector<std::uint16_t> forward_, backward_, weights_;  ///< by chunk; weights_ is empty unless the schedule splits backward passes
   std::map<Key, BufferIndex> buffers_;
-  std::vector<Writer> writers_;       ///< by base buffer
-  std::vector<std::uint16_t> home_;   ///< body in which a base buffer is first written
-  bool once_a_step_ = false;          ///< what is emitted now serves all micro-batches
-  bool again_ = false;                ///< what is emitted now is recomputation
-  During during_ = During::Training;  ///< in which what is emitted now runs
+  std::vector<Writer> writers_;               ///< by base buffer
+  std::vector<std::vector<Writer>> readers_;  ///< by base buffer, since it was last written
+  std::vector<std::uint16_t> home_;           ///< body in which a base buffer is first written
+  bool once_a_step_ = false;                  ///< what is emitted now serves all micro-batches
+  bool again_ = false;                        ///< what is emitted now is recomputation
+  During during_ = During::Training;          ///< in which what is emitted now runs
 };
 
 }  // namespace rehearsal::plan

@@ -25,16 +25,20 @@ std::vector<Case> cases_of(int ranks) {
     // Parts of the model: as many as its operators can make, four stages twice included.
     for (const auto* micro_batch : {"1", "2"}) cases.push_back({"gpt", 8, schedule + ",micro_batch=" + micro_batch + chunks});
   }
-  const std::vector<const char*> more =
-      ranks == 2
-          ? std::vector{"dp=2,micro_batch=2",
-                        "dp=2,zero=3,micro_batch=2",
-                        "dp=2,zero=2,micro_batch=2",
-                        "tp=2,sequence_parallel=on",
-                        "cp=2,attention=ring,micro_batch=2",
-                        "dp=2,micro_batch=2,recompute=full,offload=optimizer"}
-          : std::vector{"dp=2,pp=2,micro_batch=1,schedule=pipedream-2bw", "dp=2,pp=2,micro_batch=1,schedule=pipedream-2bw,zero=3",
-                        "dp=2,pp=2,micro_batch=2,schedule=dualpipe,zero=2", "tp=2,pp=2,micro_batch=2,schedule=zb-v", "dp=2,tp=2,zero=3"};
+  const std::vector<const char*> more = ranks == 2 ? std::vector{"dp=2,micro_batch=2",
+                                                                 "dp=2,zero=3,micro_batch=2",
+                                                                 "dp=2,zero=2,micro_batch=2",
+                                                                 "tp=2,sequence_parallel=on",
+                                                                 "cp=2,attention=ring,micro_batch=2",
+                                                                 "dp=2,micro_batch=2,recompute=full,offload=optimizer"}
+                                                   : std::vector{"dp=2,pp=2,micro_batch=1,schedule=pipedream-2bw",
+                                                                 "dp=2,pp=2,micro_batch=1,schedule=pipedream-2bw,zero=3",
+                                                                 "dp=2,pp=2,micro_batch=2,schedule=dualpipe,zero=2",
+                                                                 "tp=2,pp=2,micro_batch=2,schedule=zb-v",
+                                                                 "dp=2,tp=2,zero=3",
+                                                                 "dp=2,pp=2,micro_batch=2,local_steps=1",
+                                                                 "dp=2,pp=2,micro_batch=2,local_steps=2,outer=nesterov",
+                                                                 "dp=2,pp=2,micro_batch=2,local_steps=1,outer=adasum"};
   for (const auto* plan : more) cases.push_back({"gpt", 8, plan});
   return cases;
 }

@@ -67,6 +67,7 @@ TEST_CASE("passes run where the plan has something for them to do") {
   CHECK(ran(passes_of("dp=2,local_steps=2"), "meet"));
   CHECK(ran(passes_of("dp=2,local_steps=2,staleness=1,outer=elastic"), "meet"));
   CHECK(ran(passes_of("dp=4,local_steps=2,outer=gossip"), "meet"));
+  CHECK(ran(passes_of("dp=4,local_steps=2,outer=adasum"), "meet"));
   const auto apart = passes_of("dp=2,overlap=off");
   CHECK(ran(apart, "keep collectives apart"));
   CHECK(!ran(apart, "prefetch"));
@@ -122,6 +123,24 @@ TEST_CASE("a gather that is moved ahead of a stash leaves waiting for it to what
       if (d.body == body && forward[d.instruction].kind == InstructionKind::Stash) awaited.insert(d.instruction);
   CHECK(stashes > 0);
   CHECK(awaited.size() > 0);
+}
+
+TEST_CASE("weights on their way to another stage are not overwritten by a meeting") {
+  // Of a matrix that the first and the last stage share: the update sends it, and the meeting makes a mean of it in place.
+  for (const std::string outer : {"average", "nesterov", "adasum"}) {
+    INFO(outer);
+    auto role = passes_of("dp=2,pp=2,micro_batch=4,local_steps=1,outer=" + outer).back().role;
+    REQUIRE_NOTHROW(check_role(role, "lay out memory"));
+    std::set<std::pair<std::size_t, std::uint32_t>> sent;
+    for (std::size_t b = 0; b < role.bodies.size(); ++b)
+      for (std::size_t n = 0; n < role.bodies[b].instructions.size(); ++n)
+        if (role.bodies[b].kind == BodyKind::Update && role.bodies[b].instructions[n].kind == InstructionKind::Send)
+          sent.insert({b, static_cast<std::uint32_t>(n)});
+    REQUIRE(sent.size() == 1);
+    for (auto& body : role.bodies)
+      for (auto& i : body.instructions) std::erase_if(i.after, [&](const Dependency& d) { return sent.contains({d.body, d.instruction}); });
+    CHECK_THROWS_WITH(check_role(role, "a pass"), contains("writes what is still being sent"));
+  }
 }
 
 TEST_CASE("a role that is not what a pass promised is found and named") {
