@@ -75,9 +75,17 @@ struct InverseRule {
     const double own = matrix.diagonal().mean(), ratio = own > 0 && other > 0 ? own / other : 1;
     MatrixXd sum = matrix;
     sum.diagonal().array() += std::sqrt(damping * ratio);
+    if (!sum.allFinite()) return no_numbers(matrix);
     const Eigen::LLT<MatrixXd> factored(sum);
-    if (factored.info() != Eigen::Success) return no_numbers(matrix);
-    return factored.solve(MatrixXd::Identity(side, side));
+    return factored.info() == Eigen::Success ? MatrixXd(factored.solve(MatrixXd::Identity(side, side))) : of_rounded(matrix, sum);
+  }
+
+  /// Of one that rounding has left with eigenvalues further below 0 than the damping is above: these count as 0.
+  static MatrixXd of_rounded(const MatrixXd& matrix, const MatrixXd& damped) {
+    const Eigen::SelfAdjointEigenSolver<MatrixXd> solver(matrix);
+    const double added = damped(0, 0) - matrix(0, 0);
+    const Eigen::VectorXd inverses = (solver.eigenvalues().array().max(0.0) + added).inverse();
+    return solver.eigenvectors() * inverses.asDiagonal() * solver.eigenvectors().transpose();
   }
 
   template <class T>

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "graph/loss_scaling.hpp"
+#include "tests/exec/kernels/one_node.hpp"
 #include "tests/exec/kernels/small_matrices.hpp"
 
 using namespace rehearsal;
@@ -306,6 +307,26 @@ TEST_CASE("K-FAC sums what lies under the windows of a convolution") {
     reference.update(g, in_square, out_square);
     check_same(got[step], transposed(reference.w).values, 1e-10);
   }
+}
+
+TEST_CASE("K-FAC's inverses are of what the damping makes positive, and rounding below 0 counts as 0") {
+  const auto inverse_of = [](std::vector<double> matrix, std::vector<double> other, double damping) {
+    return run({"DampedInverse",
+                {{"damping", damping}},
+                {Array{{2, 2}, {9, 9, 9, 9}}, Array{{2, 2}, std::move(matrix)}, Array{{}, {1}, DType::I64},
+                 Array{{2, 2}, std::move(other)}}})
+        .front()
+        .values;
+  };
+  // Mean diagonals 2 and 0.5: the damping 0.25 becomes sqrt(0.25 * 2 / 0.5) = 1 on the diagonal; [[3, 1], [1, 3]] has [[3, -1], [-1, 3]]
+  // / 8.
+  check_same(inverse_of({2, 1, 1, 2}, {0.5, 0, 0, 0.5}, 0.25), {0.375, -0.125, -0.125, 0.375}, 1e-15);
+  // Mean diagonals are equal: 1e-4 is added to 1 and to 0 in place of -1e-3.
+  const double below = 1 - 1e-3;
+  check_same(inverse_of({1, 0, 0, -1e-3}, {below, 0, 0, 0}, 1e-8), {1 / 1.0001, 0, 0, 1e4}, 1e-8);
+  // Nothing has been seen of either: the root of the damping alone.
+  check_same(inverse_of({0, 0, 0, 0}, {0, 0, 0, 0}, 0.04), {5, 0, 0, 5}, 1e-15);
+  for (const double x : inverse_of({1, NAN, NAN, 1}, {1, 0, 0, 1}, 0.1)) CHECK(std::isnan(x));
 }
 
 TEST_CASE("K-FAC leaves what has no single product to SGD, and refuses a loss scale") {
