@@ -13,6 +13,7 @@
 #include "cli/plan_context.hpp"
 #include "cli/platform_options.hpp"
 #include "exchange/chakra/chakra.hpp"
+#include "plan/collectives/exchange.hpp"
 #include "plan/program/program_json.hpp"
 #include "platforms/json.hpp"
 #include "predict/playing.hpp"
@@ -51,7 +52,13 @@ predict::PlayableStep stored_step(const std::string& path, const JobSetup& setup
   if (heading.context.model_hash != own->training.hash())
     throw BadInput(path, "was made for another training of " + heading.context.model +
                              "; give the optimizer and the other flags with which it was exported");
-  return setup.predictor().priced(plan::read_program_file(path, predict::lower_or_say_all(*own, heading.plan), own->training.graph));
+  auto program = plan::read_program_file(path, predict::lower_or_say_all(*own, heading.plan), own->training.graph);
+  try {
+    plan::check_algorithms(program);
+  } catch (const BadInput& error) {
+    throw BadInput(path, error.what());
+  }
+  return setup.predictor().priced(std::move(program));
 }
 
 /// The rank of every row of the timeline: evaluators that let one replica stand for all report its stages instead of the ranks.

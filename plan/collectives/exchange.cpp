@@ -1,6 +1,7 @@
 #include "plan/collectives/exchange.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 
 #include "plan/collectives/algorithm_rows.hpp"
@@ -122,6 +123,28 @@ std::vector<CollectiveStep> steps_of(const Program& program, const CollectiveInf
   const RowMember in_row{me, ranks, member.count, member.ranks_per_node, info.dealt};
   if (const auto* row = meeting_row(info.algorithm)) return row->steps(info.kind, in_row, meeting_number(info.algorithm, program.plan));
   return steps_in_parts(collective(info.kind, info.algorithm), in_row);
+}
+
+namespace {
+
+void check_algorithm(const Program& program, const CollectiveInfo& info) {
+  if (info.algorithm == kExchange) return;
+  if (meeting_row(info.algorithm) == nullptr) return static_cast<void>(collective(info.kind, info.algorithm));
+  if (info.algorithm == kServers && info.center < 0)
+    throw BadInput("\"center\"", "must be the number of a vector of the center, from 0 on");
+  const auto& axis = program.axes[info.axis];
+  const auto number = static_cast<unsigned>(std::max(0, meeting_number(info.algorithm, program.plan)));
+  const bool fits = std::has_single_bit(number) && number < (1U << 30) && static_cast<unsigned>(axis.size) % (2 * number) == 0;
+  if (info.algorithm.starts_with(kPartners) && !fits)
+    throw BadInput("algorithm \"" + info.algorithm + "\"", "must have a power of two, twice which divides the " +
+                                                               std::to_string(axis.size) + " ranks of " + axis.name + " behind its colon");
+}
+
+}  // namespace
+
+void check_algorithms(const Program& program) {
+  for (const auto& role : program.roles)
+    for (const auto& info : role.collectives) check_algorithm(program, info);
 }
 
 bool is_one_sided(const CollectiveInfo& info) {

@@ -40,6 +40,9 @@ struct CollectiveMember {
 /// Its closed form.
 [[nodiscard]] Seconds collective_time(const Program&, const CollectiveInfo&, const Role&, const CollectiveMember&, const CollectiveLinks&);
 
+/// Of a Program that was read: throws BadInput naming an algorithm that there is not, or that does not fit its group.
+void check_algorithms(const Program&);
+
 /// Whether ranks put its parts into each other's memory.
 [[nodiscard]] bool is_one_sided(const CollectiveInfo&);
 

@@ -87,8 +87,9 @@ Seconds partner_time(CollectiveKind, int ranks, Bytes size, const CollectiveLink
   return pair_time(ranks, distance, size / 2.0, links);
 }
 
-constexpr std::array kMeetingRows{MeetingRow{kServers, server_steps, server_time}, MeetingRow{kNeighbours, neighbour_steps, neighbour_time},
-                                  MeetingRow{kPartners, partner_steps, partner_time}};
+constexpr std::array kMeetingRows{MeetingRow{kServers, false, server_steps, server_time},
+                                  MeetingRow{kNeighbours, false, neighbour_steps, neighbour_time},
+                                  MeetingRow{kPartners, true, partner_steps, partner_time}};
 
 }  // namespace
 
@@ -107,15 +108,16 @@ std::int64_t center_bytes(const Program& program, const Role& role) {
 }
 
 const MeetingRow* meeting_row(std::string_view algorithm) {
-  const auto row = std::ranges::find(kMeetingRows, algorithm.substr(0, algorithm.find(':')), &MeetingRow::name);
-  return row == kMeetingRows.end() ? nullptr : row;
+  const auto colon = algorithm.find(':');
+  const auto row = std::ranges::find(kMeetingRows, algorithm.substr(0, colon), &MeetingRow::name);
+  return row == kMeetingRows.end() || row->has_distance != (colon != std::string_view::npos) ? nullptr : row;
 }
 
 std::string partners_at(int distance) { return std::string(kPartners) + ":" + std::to_string(distance); }
 
 int meeting_number(std::string_view algorithm, const Plan& plan) {
   const auto colon = algorithm.find(':');
-  return colon == std::string_view::npos ? plan.center_ranks() : parse_number<int>(algorithm.substr(colon + 1)).value_or(1);
+  return colon == std::string_view::npos ? plan.center_ranks() : parse_number<int>(algorithm.substr(colon + 1)).value_or(0);
 }
 
 }  // namespace rehearsal::plan

@@ -31,6 +31,7 @@ inline constexpr std::string_view kPartners = "partners";
 
 struct MeetingRow {
   std::string_view name;
+  bool has_distance;  ///< which stands behind a colon
   /// `number`: of servers, or the distance of partners.
   std::vector<CollectiveStep> (*steps)(CollectiveKind, const RowMember&, int number);
   /// Without other traffic, all ranks starting together. Of servers exact on one level of links where all ranks serve, else each step
@@ -39,7 +40,7 @@ struct MeetingRow {
 };
 /// nullptr: the algorithm is none of these.
 [[nodiscard]] const MeetingRow* meeting_row(std::string_view algorithm);
-/// What stands behind the algorithm's colon, or else the number of servers.
+/// What stands behind the algorithm's colon, 0 where that is no number; without a colon the number of servers.
 [[nodiscard]] int meeting_number(std::string_view algorithm, const Plan&);
 
 }  // namespace rehearsal::plan

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "graph/training.hpp"
 #include "graph/zoo/layers.hpp"
+#include "plan/collectives/exchange.hpp"
 #include "plan/lowering/lowering.hpp"
 #include "plan/program/describe.hpp"
 #include "plan/program/program_json.hpp"
@@ -144,6 +145,29 @@ TEST_CASE("only an all-to-all receives behind what it sends") {
       if (c.value("received_behind", false)) c["kind"] = "all-reduce", c["algorithm"] = "ring", ++found;
   CHECK(found > 0);
   CHECK_THAT(w.refusal(changed), contains("received_behind"));
+}
+
+TEST_CASE("an algorithm that there is not, or that does not fit its ranks, is found in a Program that was read") {
+  const auto refused = [](const std::string& plan, const std::string& algorithm, int center) {
+    auto program = Written(plan).lowered();
+    REQUIRE_NOTHROW(check_algorithms(program));
+    for (auto& info : program.roles.front().collectives)
+      if (info.algorithm.starts_with("partners") || info.algorithm == "servers") info.algorithm = algorithm, info.center = center;
+    try {
+      check_algorithms(program);
+    } catch (const BadInput& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::string adasum = "dp=4,local_steps=1,outer=adasum", centre = "dp=4,local_steps=1,staleness=0";
+  CHECK(refused(adasum, "partners:1", -1).empty());
+  for (const std::string wrong : {"partners:3", "partners:4", "partners:0", "partners:-2", "partners:x", "partners:"})
+    CHECK_THAT(refused(adasum, wrong, -1), contains("\"" + wrong + "\"") && contains("twice which divides the 4 ranks of dp"));
+  for (const std::string wrong : {"partners", "servers:2", "neighbours:1", "magic"})
+    CHECK_THAT(refused(adasum, wrong, -1), contains("'" + wrong + "' is not known"));
+  CHECK(refused(centre, "servers", 0).empty());
+  CHECK_THAT(refused(centre, "servers", -1), contains("center") && contains("from 0 on"));
 }
 
 TEST_CASE("the text of a Program says in which steps of a training an instruction runs") {
