@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <span>
+#include <vector>
 
 #include "base/error.hpp"
 #include "graph/gradient.hpp"
@@ -17,8 +17,17 @@
 namespace rehearsal::graph {
 namespace {
 
+/// Roots of longer sides cost more than they are worth: the side that published implementations take as a whole (Shi et al. 2023).
+constexpr std::int64_t kLongestSide = 1024;
+
 enum class Side : std::uint8_t { Rows, Columns };
-constexpr Side kBothSides[] = {Side::Rows, Side::Columns}, kRowsAlone[] = {Side::Rows}, kColumnsAlone[] = {Side::Columns};
+
+std::vector<Side> short_sides(const ParameterUse& use) {
+  std::vector<Side> sides;
+  if (has_short_rows(use)) sides.push_back(Side::Rows);
+  if (has_short_columns(use)) sides.push_back(Side::Columns);
+  return sides;
+}
 
 /// The new average of products of a gradient with itself, and what is decomposed of it every few steps.
 struct Factor {
@@ -74,10 +83,15 @@ Attributes last_step(const Attributes& attributes, double scale) {
   return {{"lr", attributes.number("lr", 0)}, {"weight_decay", attributes.number("weight_decay", 0)}, {"scale", scale}};
 }
 
+}  // namespace
+
+bool has_short_rows(const ParameterUse& use) { return use.hidden_matrix && use.rows <= kLongestSide; }
+bool has_short_columns(const ParameterUse& use) { return use.hidden_matrix && use.columns <= kLongestSide; }
+
 /// Multiplied with the roots of one side, or of both.
-std::vector<TensorId> shampoo(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes, const std::string& name,
-                              std::span<const Side> sides) {
+std::vector<TensorId> build_shampoo(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes, const std::string& name) {
   UpdateWriter w{builder, name};
+  const auto sides = short_sides(o.use);
   const double rms = attributes.number("rms", 0);
   auto [gradient, direction, slot, results] = averaged(w, o, attributes.number("beta1", 0));
   const Decomposition rule{"InverseRoot",
@@ -101,9 +115,9 @@ std::vector<TensorId> shampoo(GraphBuilder& builder, const UpdateOperands& o, co
 }
 
 /// Gradient and momentum turned into the bases, Adam's direction of them there, turned back.
-std::vector<TensorId> soap(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes, const std::string& name,
-                           std::span<const Side> sides) {
+std::vector<TensorId> build_soap(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes, const std::string& name) {
   UpdateWriter w{builder, name};
+  const auto sides = short_sides(o.use);
   auto [gradient, momentum, slot, results] = averaged(w, o, attributes.number("beta1", 0));
   const TensorId variance = o.slots[slot++];
   const Decomposition rule{"EigenBasis",
@@ -130,36 +144,6 @@ std::vector<TensorId> soap(GraphBuilder& builder, const UpdateOperands& o, const
   results.insert(results.end(), kept.begin(), kept.end());
   results[0] = w.add("MuonUpdate", {o.parameter, own(direction, ".step")}, last_step(attributes, 1), "");
   return results;
-}
-
-}  // namespace
-
-std::vector<TensorId> build_shampoo(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes, const std::string& name) {
-  return shampoo(builder, o, attributes, name, kBothSides);
-}
-
-std::vector<TensorId> build_shampoo_of_rows(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes,
-                                            const std::string& name) {
-  return shampoo(builder, o, attributes, name, kRowsAlone);
-}
-
-std::vector<TensorId> build_shampoo_of_columns(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes,
-                                               const std::string& name) {
-  return shampoo(builder, o, attributes, name, kColumnsAlone);
-}
-
-std::vector<TensorId> build_soap(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes, const std::string& name) {
-  return soap(builder, o, attributes, name, kBothSides);
-}
-
-std::vector<TensorId> build_soap_of_rows(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes,
-                                         const std::string& name) {
-  return soap(builder, o, attributes, name, kRowsAlone);
-}
-
-std::vector<TensorId> build_soap_of_columns(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes,
-                                            const std::string& name) {
-  return soap(builder, o, attributes, name, kColumnsAlone);
 }
 
 namespace {

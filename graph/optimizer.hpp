@@ -69,6 +69,7 @@ struct OptimizerRow {
   std::string_view average_share = {};
   bool decomposes = false;     ///< needs eigenvectors or inverses of matrices
   bool sees_products = false;  ///< takes more from the backward pass than the gradient
+  bool follows_rate = true;    ///< false: the rate is where its steps begin, and what a schedule makes of it changes nothing
 };
 [[nodiscard]] std::span<const OptimizerRow> optimizer_table();
 /// Throws BadInput listing the names when there is no such optimizer.

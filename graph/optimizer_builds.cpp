@@ -134,10 +134,7 @@ double muon_scale(const ParameterUse& use, double rms) {
 
 }  // namespace
 
-Shape matrix_shape(const ParameterUse& use) {
-  const bool kernels = use.shape.size() > 3 || use.rows * use.columns != use.shape[use.shape.size() - 2] * use.shape.back();
-  return kernels ? Shape{use.rows, use.columns} : use.shape;
-}
+Shape matrix_shape(const ParameterUse& use) { return use.kernels ? Shape{use.rows, use.columns} : use.shape; }
 
 std::vector<TensorId> build_muon(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes, const std::string& name) {
   UpdateWriter w{builder, name};

@@ -15,9 +15,11 @@ UpdateNodes build_schedule_free_sgd, build_schedule_free_adamw;
 /// Of hidden matrices, and of all else: AdamW at `adam_rate` times the rate.
 UpdateNodes build_muon, build_adamw_of_others;
 
+/// Of a hidden matrix, a side that is short enough for moments of its own.
+[[nodiscard]] bool has_short_rows(const ParameterUse& use);
+[[nodiscard]] bool has_short_columns(const ParameterUse& use);
 /// Of hidden matrices with moments of both sides, or of the one that is short enough.
-UpdateNodes build_shampoo, build_shampoo_of_rows, build_shampoo_of_columns;
-UpdateNodes build_soap, build_soap_of_rows, build_soap_of_columns;
+UpdateNodes build_shampoo, build_soap;
 /// Of weights whose gradient is one product. Throws Refusal naming the parameter where it is not.
 UpdateNodes build_kfac;
 

@@ -93,10 +93,6 @@ constexpr OptimizerSlot kKfacSlots[] = {
 
 bool has_two_sides(const ParameterUse& use) { return use.shape.size() > 1; }
 bool is_hidden_matrix(const ParameterUse& use) { return use.hidden_matrix; }
-/// Roots of longer sides cost more than they are worth: the side that published implementations take as a whole (Shi et al. 2023).
-constexpr std::int64_t kLongestSide = 1024;
-bool has_short_rows(const ParameterUse& use) { return use.hidden_matrix && use.rows <= kLongestSide; }
-bool has_short_columns(const ParameterUse& use) { return use.hidden_matrix && use.columns <= kLongestSide; }
 bool has_short_sides(const ParameterUse& use) { return has_short_rows(use) && has_short_columns(use); }
 
 /// The longest side that ResNet-50's convolutions have (3 x 3 x 512): what K-FAC is published for.
@@ -128,11 +124,11 @@ OptimizerRow of_one_side(std::span<const OptimizerSlot> slots, UpdateNodes* buil
   return row;
 }
 
-const OptimizerRow kShampooOfColumns = of_one_side(kShampooOfColumnsSlots, build_shampoo_of_columns, has_short_columns, kAdamwOfOthers);
-const OptimizerRow kShampooOfRows = of_one_side(kShampooOfRowsSlots, build_shampoo_of_rows, has_short_rows, kShampooOfColumns);
+const OptimizerRow kShampooOfColumns = of_one_side(kShampooOfColumnsSlots, build_shampoo, has_short_columns, kAdamwOfOthers);
+const OptimizerRow kShampooOfRows = of_one_side(kShampooOfRowsSlots, build_shampoo, has_short_rows, kShampooOfColumns);
 
-const OptimizerRow kSoapOfColumns = of_one_side(kSoapOfColumnsSlots, build_soap_of_columns, has_short_columns, kAdamwOfOthers);
-const OptimizerRow kSoapOfRows = of_one_side(kSoapOfRowsSlots, build_soap_of_rows, has_short_rows, kSoapOfColumns);
+const OptimizerRow kSoapOfColumns = of_one_side(kSoapOfColumnsSlots, build_soap, has_short_columns, kAdamwOfOthers);
+const OptimizerRow kSoapOfRows = of_one_side(kSoapOfRowsSlots, build_soap, has_short_rows, kSoapOfColumns);
 
 OptimizerRow sgd_of_others() {
   OptimizerRow row;
@@ -153,7 +149,13 @@ const OptimizerRow kOptimizersRows[] = {
      kAdadeltaSlots},
     {"adamax", "Adam over the largest gradient, which fades", "AdamaxUpdate", kAdamax, kAdamaxSlots, true},
     {"radam", "Adam whose second moment counts when it has seen enough steps", "RadamUpdate", kAdam, kMoments, true},
-    {"rprop", "steps of every element's own length, for whole batches", "RpropUpdate", kRprop, kRpropSlots, true},
+    {.name = "rprop",
+     .description = "steps of every element's own length, for whole batches",
+     .op = "RpropUpdate",
+     .parameters = kRprop,
+     .slots = kRpropSlots,
+     .counts_steps = true,
+     .follows_rate = false},
     {"asgd", "SGD with a falling rate, whose average is kept beside", "AsgdUpdate", kAsgd, kAsgdSlots, true},
     {"lars", "SGD whose rate follows |parameter| / |gradient| of each tensor", "LarsUpdate", kLars, kMomentum, false, {}, build_lars, 2},
     {"lamb", "Adam whose rate follows |parameter| / |direction| of each tensor", "LambUpdate", kLamb, kMoments, true, {}, build_lamb, 3},

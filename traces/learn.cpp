@@ -170,7 +170,8 @@ std::vector<CorrectionChange> changes(const Calibration& before, const Calibrati
   return result;
 }
 
-/// Does it compute in some steps only (graph/ops/decomposition.cpp, outer_products.cpp)? The middle of its times would say that it costs nothing.
+/// Does it compute in some steps only (graph/ops/decomposition.cpp, outer_products.cpp)? The middle of its times would say that it costs
+/// nothing.
 bool skips_steps(const costmodel::KernelCase& k) {
   const std::string_view every = "interval=1;";
   const auto at = k.signature.find(every.substr(0, every.find('=') + 1));
@@ -184,9 +185,10 @@ void check(const Trace& trace) {
   for (const auto& rank : trace.ranks)
     for (const auto& kind : rank.kinds)
       if (skips_steps(kind.kernel))
-        throw BadInput("trace of " + trace.model, kind.kernel.op +
-                                                      " computes in some steps only, of which too few are seen to learn from; trace a run "
-                                                      "with interval=1, as in --optimizer shampoo:interval=1 or kfac:interval=1,factor_interval=1");
+        throw BadInput("trace of " + trace.model,
+                       kind.kernel.op +
+                           " computes in some steps only, of which too few are seen to learn from; trace a run "
+                           "with interval=1, as in --optimizer shampoo:interval=1 or kfac:interval=1,factor_interval=1");
 }
 
 double predict(const Calibration& c, const platforms::Platform& platform, const Trace& trace) {

@@ -16,11 +16,11 @@
 #include "cli/evaluating.hpp"
 #include "cli/goodput_options.hpp"
 #include "cli/help/help_page.hpp"
-#include "cli/run_history.hpp"
 #include "cli/metrics.hpp"
 #include "cli/plan_context.hpp"
 #include "cli/platform_options.hpp"
 #include "cli/resuming.hpp"
+#include "cli/run_history.hpp"
 #include "cli/step_prediction.hpp"
 #include "cli/training_log.hpp"
 #include "cli/training_result.hpp"
@@ -28,8 +28,8 @@
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/data/class_names.hpp"
 #include "exec/trainer.hpp"
-#include "formats/onnx/model_export.hpp"
 #include "formats/onnx/export_trained.hpp"
+#include "formats/onnx/model_export.hpp"
 #include "plan/program/strip.hpp"
 #include "predict/violations.hpp"
 
@@ -314,11 +314,19 @@ exec::TrainingOutcome watched(exec::Executor& executor, const exec::Training& jo
   return outcome;
 }
 
+void check_rate(const RunOptions& o) {
+  const exec::LearningRate rate(o.schedule, o.warmup);
+  const auto& optimizer = graph::optimizer_row(optimizer_of(o.model).name);
+  if (!rate.constant() && !optimizer.follows_rate)
+    throw Refusal("optimizer " + std::string(optimizer.name) + ": --lr is where its steps begin, and they follow no " +
+                  (o.schedule.empty() ? "--warmup" : "--schedule") + "; leave it out, or take another optimizer");
+}
+
 /// What must be right before anything is loaded.
 void check_request(const RunOptions& o) {
   check_precision(o.model.dtype);
   check_outputs(o);
-  (void)exec::LearningRate(o.schedule, o.warmup);
+  check_rate(o);
   (void)on_nan_of(o.on_nan);
   (void)o.data.options(o.model.seed, 1);
   exec::require_data(o.data.data);

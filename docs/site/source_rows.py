@@ -1,6 +1,7 @@
 """Rows of the tables in C++ sources, as lists of fields: what plans, schedules, collectives and optimizers are called, and what they are."""
 import re
 
+NAME = re.compile(r"^\.\w+\s*=\s*")  # of a field that is given by its name: .name = "rprop"
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|[(\[{]|[)\]}]|,|[^"(){}\[\],/]+|/')
 
 
@@ -16,7 +17,7 @@ def fields_after(text, start):
         elif token in ")]}":
             depth -= 1
             if depth < 0:
-                return [field.strip() for field in fields]
+                return [NAME.sub("", field.strip()) for field in fields]
         elif token == "," and depth == 0:
             fields.append("")
             continue
@@ -30,4 +31,4 @@ def fields_after(text, start):
 def rows_in(path, head):
     """Fields of every row that follows the regular expression `head` (which ends with the opening brace) and begins with a text."""
     text = path.read_text(encoding="utf-8")
-    return [fields_after(text, found.end()) for found in re.finditer(head + r'(?=\s*")', text)]
+    return [fields_after(text, found.end()) for found in re.finditer(head + r'(?=\s*(?:\.\w+\s*=\s*)?")', text)]

@@ -20,19 +20,6 @@ constexpr double kFlopsOfIteration = 2 + 8.0 / 3;
 /// Cholesky's factor (section 4.2: n^3 / 3) and the two triangular solutions for every column of the identity.
 constexpr double kFlopsOfInverse = 1.0 / 3 + 2;
 
-std::int64_t at_least_one(const Attributes& attributes, const char* name) {
-  const auto value = attributes.integer(name, 1);
-  if (value < 1) throw BadInput("attribute '" + std::string(name) + "' is " + std::to_string(value) + ", it must be at least 1");
-  return value;
-}
-
-void require_square_matrices(const NodeView& node, std::size_t operand) {
-  require_float(node, operand);
-  const Shape& shape = node.input(operand).shape;
-  if (shape.size() < 2 || shape.back() != shape[shape.size() - 2])
-    throw BadInput("operand " + std::to_string(operand) + " has shape " + to_text(shape) + ", its last two dimensions must be equal");
-}
-
 /// (previous results, matrices, step) -> results
 std::vector<TensorType> infer_decomposed(const NodeView& node) {
   require_inputs(node, 3, 4);
@@ -40,7 +27,7 @@ std::vector<TensorType> infer_decomposed(const NodeView& node) {
   const TensorType& matrices = node.input(1);
   if (node.input(0) != matrices)
     throw BadInput("operand 0 must be like operand 1 " + to_text(matrices.shape) + ": what was made of the matrices before");
-  if (node.input(2) != TensorType{DType::I64, {}}) throw BadInput("operand 2 must be an int64 scalar, the number of the step from 1");
+  require_step(node, 2);
   (void)at_least_one(node.attributes, "root");
   (void)at_least_one(node.attributes, "interval");
   return {matrices};

@@ -67,6 +67,24 @@ void require_rank(const NodeView& node, std::size_t operand, std::size_t least, 
                  (most == least ? "" : " to " + std::to_string(most)));
 }
 
+void require_square_matrices(const NodeView& node, std::size_t operand) {
+  require_float(node, operand);
+  const Shape& shape = node.input(operand).shape;
+  if (shape.size() < 2 || shape.back() != shape[shape.size() - 2])
+    throw BadInput("operand " + std::to_string(operand) + " has shape " + to_text(shape) + ", its last two dimensions must be equal");
+}
+
+void require_step(const NodeView& node, std::size_t operand) {
+  if (node.input(operand) != TensorType{DType::I64, {}})
+    throw BadInput("operand " + std::to_string(operand) + " must be an int64 scalar, the number of the step from 1");
+}
+
+std::int64_t at_least_one(const Attributes& attributes, std::string_view name) {
+  const auto value = attributes.integer(name, 1);
+  if (value < 1) throw BadInput("attribute '" + std::string(name) + "' is " + std::to_string(value) + ", it must be at least 1");
+  return value;
+}
+
 Bytes traffic(const NodeView& node) {
   Bytes sum;
   for (const auto& type : node.inputs) sum += type ? size_of(*type) : Bytes();

@@ -36,6 +36,14 @@ void require_float(const NodeView&, std::size_t operand);
 /// Throws BadInput naming the operand when its rank lies outside [least, most].
 void require_rank(const NodeView&, std::size_t operand, std::size_t least, std::size_t most);
 
+/// Throws BadInput naming the operand when it is no floating-point tensor of matrices, the last two dimensions, with as many rows as
+/// columns.
+void require_square_matrices(const NodeView&, std::size_t operand);
+/// Throws BadInput naming the operand when it is no int64 scalar.
+void require_step(const NodeView&, std::size_t operand);
+/// An attribute that is 1 unless it is given. Throws BadInput naming it when it is below 1.
+[[nodiscard]] std::int64_t at_least_one(const Attributes&, std::string_view name);
+
 /// Bytes of all present operands and results: the least traffic of a row that touches everything once.
 [[nodiscard]] Bytes traffic(const NodeView&);
 /// `flops_per_element` for every element of result 0, and the bytes of operands and results.

@@ -170,24 +170,17 @@ void gemm_gradient(GradientContext& g) {
 
 // Det: the determinant of each matrix, the last two dimensions
 
-void require_square(const NodeView& node, std::size_t operand) {
-  require_float(node, operand);
-  const Shape& shape = node.input(operand).shape;
-  if (shape.size() < 2 || shape.back() != shape[shape.size() - 2])
-    throw BadInput("operand " + std::to_string(operand) + " has shape " + to_text(shape) + ", its last two dimensions must be equal");
-}
-
 Shape without_matrix(const Shape& shape) { return {shape.begin(), shape.end() - 2}; }
 
 std::vector<TensorType> infer_determinant(const NodeView& node) {
   require_inputs(node, 1, 1);
-  require_square(node, 0);
+  require_square_matrices(node, 0);
   return {{node.input(0).dtype, without_matrix(node.input(0).shape)}};
 }
 
 std::vector<TensorType> determinant_infer_gradient(const NodeView& node) {
   require_inputs(node, 2, 2);
-  require_square(node, 1);
+  require_square_matrices(node, 1);
   const Shape expected = without_matrix(node.input(1).shape);
   if (node.input(0).shape != expected)
     throw BadInput("operand 0 has shape " + to_text(node.input(0).shape) + ", it must be " + to_text(expected));

@@ -11,11 +11,8 @@ namespace {
 constexpr std::string_view kNotDifferentiated = "it belongs to the update";
 constexpr std::size_t kFirstState = 3;
 
-void require_step(const NodeView& node, std::size_t operand) {
-  if (!node.has_input(operand)) return;
-  const TensorType expected{DType::I64, {}};
-  if (node.input(operand) != expected)
-    throw BadInput("operand " + std::to_string(operand) + " must be an int64 scalar, the number of the step from 1");
+void require_counted(const NodeView& node, std::size_t operand) {
+  if (node.has_input(operand)) require_step(node, operand);
 }
 
 void require_scalar(const NodeView& node, std::size_t operand) {
@@ -33,7 +30,7 @@ void require_like_first(const NodeView& node, std::size_t operand) {
 /// (parameter, gradient, step, state...) -> (parameter, state...)
 std::vector<TensorType> infer_update(const NodeView& node) {
   require_inputs(node, 2, node.inputs.size());
-  require_step(node, 2);
+  require_counted(node, 2);
   std::vector<TensorType> results = {node.input(0)};
   for (std::size_t i = 1; i < node.inputs.size(); ++i) {
     if (i == 2) continue;
@@ -55,7 +52,7 @@ std::vector<TensorType> infer_scaled_update(const NodeView& node) {
 /// (parameter, gradient, step, squared norm of the gradient, state...) -> (parameter, state...)
 std::vector<TensorType> infer_normed_update(const NodeView& node) {
   require_inputs(node, 6, 6);
-  require_step(node, 2);
+  require_counted(node, 2);
   require_scalar(node, 3);
   for (const std::size_t i : {1, 4, 5}) require_like_first(node, i);
   return std::vector<TensorType>(3, node.input(0));
@@ -65,7 +62,7 @@ std::vector<TensorType> infer_normed_update(const NodeView& node) {
 std::vector<TensorType> infer_averaged_update(const NodeView& node) {
   if (node.inputs.size() < 5) throw BadInput("has " + std::to_string(node.inputs.size()) + " operands, it needs a state and a number");
   require_inputs(node, 2, 6);
-  require_step(node, 2);
+  require_counted(node, 2);
   const std::size_t number = node.inputs.size() - 1;
   require_scalar(node, number);
   for (std::size_t i = 1; i < number; ++i)
@@ -85,7 +82,7 @@ std::vector<TensorType> infer_share(const NodeView& node) {
 std::vector<TensorType> infer_average(const NodeView& node) {
   require_inputs(node, 3, 3);
   require_like_first(node, 1);
-  require_step(node, 2);
+  require_counted(node, 2);
   return {node.input(0)};
 }
 
@@ -105,7 +102,7 @@ std::vector<TensorType> infer_direction(const NodeView& node) {
 std::vector<TensorType> infer_clipped_update(const NodeView& node) {
   require_inputs(node, 5, 5);
   require_like_first(node, 1);
-  require_step(node, 2);
+  require_counted(node, 2);
   require_scalar(node, 3);
   require_scalar(node, 4);
   return {node.input(0)};
@@ -140,23 +137,26 @@ SplitRule labels_norm(const NodeView& node) {
 
 constexpr std::int64_t kProductsOfTwo = 3;  ///< of a and b: a a, a b, b b
 
-/// (both vectors) -> products
-std::vector<TensorType> infer_products_of_two(const NodeView& node) {
-  require_inputs(node, 1, 1);
+/// The shape of each of the two that operand 0 is.
+Shape shape_of_each(const NodeView& node) {
   require_float(node, 0);
   const Shape& both = node.input(0).shape;
   if (both.empty() || both[0] != 2) throw BadInput("operand 0 has shape " + to_text(both) + ", it must begin with 2");
+  return {both.begin() + 1, both.end()};
+}
+
+/// (both vectors) -> products
+std::vector<TensorType> infer_products_of_two(const NodeView& node) {
+  require_inputs(node, 1, 1);
+  (void)shape_of_each(node);
   return {{DType::F64, {kProductsOfTwo}}};
 }
 
 /// (both vectors, products) -> vector
 std::vector<TensorType> infer_adaptive_sum(const NodeView& node) {
   require_inputs(node, 2, 2);
-  require_float(node, 0);
-  const Shape& both = node.input(0).shape;
-  if (both.empty() || both[0] != 2) throw BadInput("operand 0 has shape " + to_text(both) + ", it must begin with 2");
   if (node.input(1) != TensorType{DType::F64, {kProductsOfTwo}}) throw BadInput("operand 1 must be three numbers in f64");
-  return {{node.input(0).dtype, Shape(both.begin() + 1, both.end())}};
+  return {{node.input(0).dtype, shape_of_each(node)}};
 }
 
 /// Whole: what divides a vector is known where its products are summed.

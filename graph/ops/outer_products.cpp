@@ -24,12 +24,6 @@ FeatureSizes feature_sizes(const NodeView& node) {
   return {x[1] * element_count(window.kernel), x[0] * element_count(windows_in(spatial_of(x), window))};
 }
 
-std::int64_t interval_of(const NodeView& node) {
-  const auto interval = node.attributes.integer("interval", 1);
-  if (interval < 1) throw BadInput("attribute 'interval' is " + std::to_string(interval) + ", it must be at least 1");
-  return interval;
-}
-
 /// (x, step) -> products
 std::vector<TensorType> infer_outer_products(const NodeView& node) {
   require_inputs(node, 2, 2);
@@ -37,8 +31,8 @@ std::vector<TensorType> infer_outer_products(const NodeView& node) {
   require_rank(node, 0, of_images(node) ? 3 : 2, 5);
   if (of_images(node) && node.attributes.integers("kernel_shape").size() + 2 != node.input(0).shape.size())
     throw BadInput("attribute 'kernel_shape' needs one entry per spatial axis of operand 0 " + to_text(node.input(0).shape));
-  if (node.input(1) != TensorType{DType::I64, {}}) throw BadInput("operand 1 must be an int64 scalar, the number of the step from 1");
-  (void)interval_of(node);
+  require_step(node, 1);
+  (void)at_least_one(node.attributes, "interval");
   const std::int64_t features = feature_sizes(node).features;
   return {{node.input(0).dtype, {features, features}}};
 }
@@ -55,7 +49,7 @@ SplitRule labels_of_outer_products(const NodeView& node) {
 /// In the mean of all steps; a product and its mirror image are computed once.
 Work work_of_outer_products(const NodeView& node) {
   const FeatureSizes sizes = feature_sizes(node);
-  const auto features = static_cast<double>(sizes.features), interval = static_cast<double>(interval_of(node));
+  const auto features = static_cast<double>(sizes.features), interval = static_cast<double>(at_least_one(node.attributes, "interval"));
   return {Flops(static_cast<double>(sizes.positions) * features * features / interval), traffic(node) * (1 / interval)};
 }
 

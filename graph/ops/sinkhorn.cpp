@@ -11,24 +11,20 @@
 namespace rehearsal::graph {
 namespace {
 
-void require_square_matrices(const NodeView& node, std::size_t operand) {
-  require_float(node, operand);
-  const Shape& shape = node.input(operand).shape;
-  if (shape.size() < 2 || shape.back() != shape[shape.size() - 2])
-    throw BadInput("operand " + std::to_string(operand) + " has shape " + to_text(shape) + ", its last two dimensions must be equal");
-  if (const auto rounds = node.attributes.integer("iterations", 1); rounds < 1)
-    throw BadInput("attribute iterations is " + std::to_string(rounds) + ", it must be at least 1");
+void require_balanced(const NodeView& node) {
+  require_square_matrices(node, 0);
+  (void)at_least_one(node.attributes, "iterations");
 }
 
 std::vector<TensorType> infer_sinkhorn(const NodeView& node) {
   require_inputs(node, 1, 1);
-  require_square_matrices(node, 0);
+  require_balanced(node);
   return infer_same(node);
 }
 
 std::vector<TensorType> infer_sinkhorn_gradient(const NodeView& node) {
   require_inputs(node, 2, 2);
-  require_square_matrices(node, 0);
+  require_balanced(node);
   require_same_type(node, 0, 1);
   if (node.input(0).shape != node.input(1).shape)
     throw BadInput("operand 1 has shape " + to_text(node.input(1).shape) + ", it must be " + to_text(node.input(0).shape));

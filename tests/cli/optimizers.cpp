@@ -36,6 +36,8 @@ TEST_CASE("what an optimizer takes stands behind its name") {
   check_failure(rehearse(run_of("--steps 1 --optimizer adadelta:rho=1")), 1, {"rho is 1", "in [0, 1)"});
   check_failure(rehearse(run_of("--steps 1 --optimizer rprop:eta_plus=0.5")), 1, {"eta_plus is 0.5", "at least 1"});
   check_failure(rehearse(run_of("--steps 1 --optimizer rprop:step_min=0")), 1, {"step_min is 0", "above 0"});
+  check_failure(rehearse(run_of("--steps 1 --optimizer rprop --schedule cosine")), 3, {"rprop", "follow no --schedule"});
+  check_failure(rehearse(run_of("--steps 1 --optimizer rprop --warmup 5")), 3, {"rprop", "follow no --warmup"});
   check_failure(rehearse(run_of("--steps 1 --optimizer kfac:damping=0")), 1, {"damping is 0", "above 0"});
   check_failure(rehearse(run_of("--steps 1 --optimizer kfac:factor_interval=0")), 1, {"factor_interval is 0", "from 1 to a million"});
   check_failure(rehearse(run_of("--steps 1 --dtype f16 --optimizer kfac")), 3, {"kfac", "loss scale", "bf16"});

@@ -233,9 +233,9 @@ TEST_CASE("what an update takes is counted parameter by parameter") {
   CHECK(size("shampoo", matrix).state == 24 + 2 * (16 + 36));
   CHECK(size("shampoo", ParameterUse{{4, 1025}, true, 4, 1025, false}).state == 4 * 1025 + 2 * 16);
   CHECK(size("shampoo", ParameterUse{{1025, 6}, true, 1025, 6, false}).state == 1025 * 6 + 2 * 36);
-  CHECK(size("shampoo", ParameterUse{{1025, 1025}, true, 1025, 1025, false}).state == 2 * 1025 * 1025);  // AdamW's
-  CHECK(size("shampoo", ParameterUse{{2, 4, 6}, true, 4, 6, false}).state == 2 * (24 + 2 * (16 + 36)));  // two experts
-  CHECK(size("shampoo", ParameterUse{{4, 2, 3, 1}, true, 4, 6, false}).state == 24 + 2 * (16 + 36));     // kernels of a convolution
+  CHECK(size("shampoo", ParameterUse{{1025, 1025}, true, 1025, 1025, false}).state == 2 * 1025 * 1025);          // AdamW's
+  CHECK(size("shampoo", ParameterUse{{2, 4, 6}, true, 4, 6, false}).state == 2 * (24 + 2 * (16 + 36)));          // two experts
+  CHECK(size("shampoo", ParameterUse{{4, 2, 3, 1}, true, 4, 6, true, true, true}).state == 24 + 2 * (16 + 36));  // kernels of a convolution
   CHECK(size("shampoo", vector).state == 12);
   // Both moments, and of each side a factor and its basis.
   CHECK(size("soap", matrix).state == 2 * 24 + 2 * (16 + 36));

@@ -2,6 +2,7 @@
 
 #include "exec/kernels/onednn/families.hpp"
 #include "exec/kernels/onednn/primitive.hpp"
+#include "exec/kernels/reference/step_interval.hpp"
 #include "exec/kernels/reference/under_windows.hpp"
 
 namespace rehearsal::exec::onednn {

@@ -8,6 +8,7 @@
 
 #include "exec/kernels/reference/families.hpp"
 #include "exec/kernels/reference/reference.hpp"
+#include "exec/kernels/reference/step_interval.hpp"
 
 namespace rehearsal::exec::reference {
 namespace {
@@ -104,7 +105,7 @@ struct Decomposed {
   static void run(const Call& call) {
     using Stored = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
     const std::int64_t side = call.in_shape(1).back(), all = graph::element_count(call.in_shape(1));
-    if ((step_of(call) - 1) % call.attributes().integer("interval", 1) != 0) {
+    if (!computes_in(step_of(call), call.attributes())) {
       if (call.out<T>() != call.in<T>(0)) std::copy_n(call.in<T>(0), all, call.out<T>());
       return;
     }

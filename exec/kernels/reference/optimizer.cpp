@@ -8,6 +8,7 @@
 #include "exec/kernels/reference/families.hpp"
 #include "exec/kernels/reference/moments.hpp"
 #include "exec/kernels/reference/reference.hpp"
+#include "exec/kernels/reference/step_interval.hpp"
 
 namespace rehearsal::exec::reference {
 namespace {
@@ -347,9 +348,9 @@ struct FactorAverage {
   template <class T>
   static void run(const Call& call) {
     const auto& a = call.attributes();
-    const std::int64_t interval = a.integer("interval", 1), step = *call.in<std::int64_t>(2) - 1;
-    const auto nth = static_cast<double>(step / interval + 1);
-    const double kept = step % interval == 0 ? std::min(a.number("decay", 0), 1 - 1 / nth) : 1;
+    const std::int64_t step = *call.in<std::int64_t>(2);
+    const auto nth = static_cast<double>((step - 1) / a.integer("interval", 1) + 1);
+    const double kept = computes_in(step, a) ? std::min(a.number("decay", 0), 1 - 1 / nth) : 1;
     each_parameter<T, 0>(call, 3, [=](double average, double product, double*) { return kept * average + (1 - kept) * product; });
   }
 };

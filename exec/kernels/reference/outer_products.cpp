@@ -8,6 +8,7 @@
 
 #include "exec/kernels/reference/families.hpp"
 #include "exec/kernels/reference/reference.hpp"
+#include "exec/kernels/reference/step_interval.hpp"
 #include "exec/kernels/reference/under_windows.hpp"
 
 namespace rehearsal::exec::reference {

@@ -35,9 +35,4 @@ class UnderWindows {
   Plane plane_;
 };
 
-/// Does OuterProducts compute in this step, the first operand behind x?
-[[nodiscard]] inline bool computes_in(std::int64_t step, const graph::Attributes& attributes) {
-  return (step - 1) % attributes.integer("interval", 1) == 0;
-}
-
 }  // namespace rehearsal::exec::reference
