@@ -125,7 +125,9 @@ OuterStep elastic(std::string_view number) {
   return {OuterRule::Elastic, 0, 0, *pull};
 }
 
-OuterStep without_numbers(std::string_view) { throw BadInput("takes no numbers: average, gossip, adasum, nesterov:0.7:0.9 or elastic:0.9"); }
+OuterStep without_numbers(std::string_view) {
+  throw BadInput("takes no numbers: average, gossip, adasum, nesterov:0.7:0.9 or elastic:0.9");
+}
 
 /// In the order of OuterRule.
 struct OuterRow {
@@ -134,7 +136,8 @@ struct OuterRow {
 };
 constexpr std::array kOuterRows{OuterRow{{OuterRule::Average}, without_numbers},
                                 OuterRow{{OuterRule::Nesterov, kUsualOuterRate, kUsualOuterMomentum}, nesterov},
-                                OuterRow{{OuterRule::Elastic, 0, 0, kUsualPull}, elastic}, OuterRow{{OuterRule::Gossip}, without_numbers}, OuterRow{{OuterRule::Adasum}, without_numbers}};
+                                OuterRow{{OuterRule::Elastic, 0, 0, kUsualPull}, elastic}, OuterRow{{OuterRule::Gossip}, without_numbers},
+                                OuterRow{{OuterRule::Adasum}, without_numbers}};
 
 }  // namespace
 

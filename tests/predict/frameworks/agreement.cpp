@@ -7,8 +7,8 @@
 #include "graph/zoo/zoo.hpp"
 #include "plan/plan_keys.hpp"
 #include "platforms/catalog.hpp"
-#include "predict/frameworks/plan_rules.hpp"
 #include "predict/frameworks/framework_predictor.hpp"
+#include "predict/frameworks/plan_rules.hpp"
 #include "tests/catch.hpp"
 
 namespace rehearsal::predict::frameworks {
@@ -181,7 +181,8 @@ TEST_CASE("every optimizer of the table has a cost of its own, and no other name
   for (const auto& row : graph::optimizer_table()) {
     INFO(row.name);
     if (row.decomposes)
-      CHECK_THROWS_WITH(step(row.name), contains("decompositions of matrices that " + std::string(row.name)) && contains("--framework rehearse"));
+      CHECK_THROWS_WITH(step(row.name),
+                        contains("decompositions of matrices that " + std::string(row.name)) && contains("--framework rehearse"));
     else
       CHECK(step(row.name).breakdown.optimizer.value() > 0);
   }
