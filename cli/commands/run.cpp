@@ -319,7 +319,7 @@ void check_rate(const RunOptions& o) {
   const auto& optimizer = graph::optimizer_row(optimizer_of(o.model).name);
   if (!rate.constant() && !optimizer.follows_rate)
     throw Refusal("optimizer " + std::string(optimizer.name) + ": --lr is where its steps begin, and they follow no " +
-                  (o.schedule.empty() ? "--warmup" : "--schedule") + "; leave it out, or take another optimizer");
+                  (exec::LearningRate(o.schedule, 0).constant() ? "--warmup" : "--schedule") + "; leave it out, or take another optimizer");
 }
 
 /// What must be right before anything is loaded.
