@@ -18,6 +18,8 @@ enum class AttentionForm : std::uint8_t { Gather, AllToAll, Ring };
 enum class Fusion : std::uint8_t { Attention, None };
 /// What waits in the host's memory.
 enum class Offload : std::uint8_t { None, Optimizer, Activations };
+/// Of matrices that an optimizer multiplies gradients with: every replica decomposes all, or each some of them for the others.
+enum class Decompositions : std::uint8_t { Everywhere, Spread };
 /// What BatchNormalization takes its statistics of.
 enum class BatchStatistics : std::uint8_t { Batch, Local, Sync };
 
@@ -110,6 +112,10 @@ struct ChoiceNames<Fusion> {
 template <>
 struct ChoiceNames<Offload> {
   static constexpr std::array<std::string_view, 3> kAll{"none", "optimizer", "activations"};
+};
+template <>
+struct ChoiceNames<Decompositions> {
+  static constexpr std::array<std::string_view, 2> kAll{"everywhere", "spread"};
 };
 template <>
 struct ChoiceNames<BatchStatistics> {

@@ -38,6 +38,7 @@ struct Plan {
   std::optional<std::int64_t>
       staleness;    ///< they meet one by one, at a center: meetings that one may be ahead of the slowest. nullopt: all meet at once
   int servers = 0;  ///< replicas among which the center is sharded; 0: all
+  Decompositions decompositions = Decompositions::Everywhere;
   std::string allreduce = "auto";  ///< a row of the all-reduce table, or "auto": the one whose closed form is least
   bool overlap = true;             ///< gradient all-reduce during the backward pass
   BatchStatistics bn = BatchStatistics::Batch;

@@ -103,10 +103,13 @@ class Player {
   }
 
   void finish(plan::Stream stream, double begin, double end) {
-    stream_free_[static_cast<std::size_t>(stream)] = end;
-    finished_[slot().body][instruction_][static_cast<std::size_t>(micro_batch())] = end;
+    ended_at(stream, end);
     ++events_;
     note(begin, end, false);
+  }
+  void ended_at(plan::Stream stream, double end) {
+    stream_free_[static_cast<std::size_t>(stream)] = end;
+    finished_[slot().body][instruction_][static_cast<std::size_t>(micro_batch())] = end;
   }
 
   void note(double begin, double end, bool issue) {
@@ -116,6 +119,10 @@ class Player {
 
   bool play_one(const plan::Instruction& i) {
     if (!plan::runs(play_.request.program, role_, i, micro_batch(), play_.request.kind)) return true;
+    if (!plan::takes_part(play_.request.program, rank_, i)) {
+      ended_at(i.stream, ready(i, i.stream));
+      return true;
+    }
     switch (i.kind) {
       case plan::InstructionKind::Send:
         send(i);

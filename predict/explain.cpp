@@ -154,7 +154,7 @@ class StageExplainer {
   [[nodiscard]] int times(std::size_t body, const plan::Instruction& i) const {
     const auto at = slots_.find(static_cast<std::uint16_t>(body));
     const bool elsewhere = i.during == plan::During::Exact || i.during == plan::During::Partings;  // in no step that is predicted
-    if (at == slots_.end() || elsewhere) return 0;
+    if (at == slots_.end() || elsewhere || !plan::takes_part(program_, rank_, i)) return 0;
     return i.when == plan::When::Always ? at->second : 1;
   }
 
@@ -194,7 +194,8 @@ class StageExplainer {
 
   [[nodiscard]] std::string collective_text(const plan::Instruction& i) const {
     const auto& c = role_.collectives[static_cast<std::size_t>(i.collective)];
-    return std::string(name(c.kind)) + " (" + c.algorithm + ") over " + program_.axes[c.axis].name;
+    return std::string(name(c.kind)) + " (" + c.algorithm + ") over " + program_.axes[c.axis].name +
+           (c.every > 1 ? " every " + std::to_string(c.every) + " steps" : "");
   }
   [[nodiscard]] std::string send_text(const plan::Instruction& i) const {
     return "send to stage " + std::to_string(role_.stage + role_.messages[static_cast<std::size_t>(i.message)].stage_offset);

@@ -101,6 +101,12 @@ Plans recomputations(Predictor& p, const plan::Plan& plan) {
 
 Plans overlaps(Predictor&, const plan::Plan& plan) { return with_each<&plan::Plan::overlap>(plan, std::array{true, false}); }
 
+/// What each replica makes is what all would have made: only the time differs.
+Plans decompositions(Predictor& p, const plan::Plan& plan) {
+  if (!p.limits().decompositions || plan.dp / plan.expert_ranks() < 2) return {plan};
+  return with_each<&plan::Plan::decompositions>(plan, std::array{plan::Decompositions::Everywhere, plan::Decompositions::Spread});
+}
+
 /// The named algorithm against the quickest for each message.
 Plans choices_of_allreduce(Predictor&, const plan::Plan& plan) { return {plan}; }
 
@@ -170,6 +176,7 @@ constexpr std::array kKeys{FreeKey{"micro_batch", micro_batches, reset_member<&p
                            FreeKey{"order", orders, reset_member<&plan::Plan::order>},
                            FreeKey{"schedule", schedules, reset_schedule},
                            FreeKey{"recompute", recomputations, reset_member<&plan::Plan::recompute>},
+                           FreeKey{"decompositions", decompositions, reset_member<&plan::Plan::decompositions>},
                            FreeKey{"overlap", overlaps, reset_member<&plan::Plan::overlap>, false},
                            FreeKey{"allreduce", choices_of_allreduce, reset_member<&plan::Plan::allreduce>, false},
                            FreeKey{"offload", offloads, reset_member<&plan::Plan::offload>, false},

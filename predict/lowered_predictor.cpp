@@ -45,6 +45,8 @@ class LoweredPredictor final : public Predictor {
     limits_.weights = !use.weights.empty();
     limits_.batch_statistics = std::any_of(graph().nodes().begin(), graph().nodes().end(),
                                            [](const graph::Node& n) { return graph::schema(n).batch_statistics != 0; });
+    limits_.decompositions = std::ranges::any_of(
+        graph().nodes(), [](const graph::Node& n) { return graph::schema(n).family == graph::CostFamily::Decomposition; });
     return limits_;
   }
 

@@ -28,7 +28,8 @@ std::string of_dp(const plan::Plan& p) {
     return counted(p.dp, "replica") + " with samples of their own, which train by themselves and meet every " +
            counted(p.local_steps, "step") + " (bytes are of one that meets)";
   return counted(p.dp, "replica") + " with samples of their own, which sum their gradients" + kShared[static_cast<std::size_t>(p.zero)] +
-         (p.has_shard_groups() ? " in groups of " + std::to_string(p.shard_ranks()) : "") + (p.overlap ? "" : ", after the backward pass");
+         (p.has_shard_groups() ? " in groups of " + std::to_string(p.shard_ranks()) : "") + (p.overlap ? "" : ", after the backward pass") +
+         (p.decompositions == plan::Decompositions::Spread ? "; each decomposes some of the optimizer's matrices for all" : "");
 }
 std::string of_tp(const plan::Plan& p) {
   return "every product with weights is shared by " + std::to_string(p.tp) + " ranks" +

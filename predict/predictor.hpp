@@ -32,6 +32,7 @@ struct SplitLimits {
   bool weights = false;           ///< tensor parallelism has something to split
   bool batch_statistics = false;  ///< BatchNormalization: micro-batches are other mathematics
   bool even_replicas = false;     ///< dp divides the batch
+  bool decompositions = false;    ///< the optimizer decomposes matrices, which replicas may share out
   bool two_copies = false;        ///< schedules may keep two copies of the model
   std::vector<plan::AttentionForm> attention_forms{plan::AttentionForm::Gather};  ///< what costs least time first
   std::vector<plan::Recompute> recompute{plan::Recompute{}};                      ///< what costs least time first

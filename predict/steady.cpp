@@ -112,32 +112,35 @@ StepCost step_of_kind(const EvaluationRequest& request, const Play& play) {
   return request.input == InputPace() ? play(request) : one_of_many(request, {1, 1, 1}, play);
 }
 
-/// The mean of a step without a meeting and of one with it, of which every `steps`-th is one; the timeline shows the latter.
-StepCost with_meeting(const StepCost& apart, StepCost met, double steps) {
+/// The mean of a usual step and of a rare one, as every `steps`-th is; the timeline shows the latter.
+StepCost with_rare(const StepCost& usual, StepCost rare, double steps) {
   const auto mean = [&](auto one, auto other) { return one + (other - one) * (1.0 / steps); };
-  StepCost cost = std::move(met);
+  StepCost cost = std::move(rare);
   const auto whole = cost.step;
-  cost.step = mean(apart.step, cost.step);
+  cost.step = mean(usual.step, cost.step);
   cost.total.scale(cost.step / whole, costmodel::Mechanism::Composition, 0.0);
-  for (const auto& part : kBreakdownParts) cost.breakdown.*part.seconds = mean(apart.breakdown.*part.seconds, cost.breakdown.*part.seconds);
-  cost.devices_energy = mean(apart.devices_energy, cost.devices_energy);
-  cost.links_energy = mean(apart.links_energy, cost.links_energy);
-  for (std::size_t n = 0; n < cost.busy_seconds.size(); ++n) cost.busy_seconds[n] = mean(apart.busy_seconds[n], cost.busy_seconds[n]);
-  cost.events += apart.events;
+  for (const auto& part : kBreakdownParts) cost.breakdown.*part.seconds = mean(usual.breakdown.*part.seconds, cost.breakdown.*part.seconds);
+  cost.devices_energy = mean(usual.devices_energy, cost.devices_energy);
+  cost.links_energy = mean(usual.links_energy, cost.links_energy);
+  for (std::size_t n = 0; n < cost.busy_seconds.size(); ++n) cost.busy_seconds[n] = mean(usual.busy_seconds[n], cost.busy_seconds[n]);
+  cost.events += usual.events;
   return cost;
 }
 
 }  // namespace
 
+/// Steps in which replicas meet, or in which what is made every few steps is made anew, are few among others.
 StepCost step_among_steps(const EvaluationRequest& request, const Play& play) {
-  const auto steps = request.program.plan.local_steps;
-  if (steps == 0) return step_of_kind(request, play);
-  const auto of = [&](bool meets, bool keep_timeline) {
-    return step_of_kind({request.program, request.costs, request.platform, request.model, keep_timeline, request.input, {true, meets}},
-                        play);
+  const auto meetings = request.program.plan.local_steps;
+  const auto steps = meetings > 0 ? meetings : plan::steps_between_renewals(request.program);
+  const auto of = [&](bool rare, bool keep_timeline) {
+    plan::StepKind kind;
+    kind.meets = meetings > 0 && rare;
+    kind.renews = meetings > 0 || rare;
+    return step_of_kind({request.program, request.costs, request.platform, request.model, keep_timeline, request.input, kind}, play);
   };
-  auto met = of(true, request.keep_timeline);
-  return steps == 1 ? met : with_meeting(of(false, false), std::move(met), static_cast<double>(steps));
+  auto rare = of(true, request.keep_timeline);
+  return steps == 1 ? rare : with_rare(of(false, false), std::move(rare), static_cast<double>(steps));
 }
 
 }  // namespace rehearsal::predict

@@ -218,12 +218,15 @@ ProgramCosts cost_of(const plan::Program& program, const graph::TrainingGraph& t
 
 BusySeconds busy_seconds(const plan::Program& program, const plan::Role& role, const RoleCosts& costs) {
   BusySeconds busy;
+  const auto number = static_cast<std::uint32_t>(&role - program.roles.data());
+  const auto first = static_cast<int>(std::ranges::find(program.role_of, number) - program.role_of.begin());
   for (const auto& slot : role.slots) {
     const auto& body = role.bodies[slot.body];
     const bool often = plan::per_micro_batch(body.kind);
     const auto variant = often ? plan::variant_of_micro_batch(role, slot.micro_batch) : 0;
     for (std::size_t n = 0; n < body.instructions.size(); ++n) {
-      if (!plan::runs(program, role, body.instructions[n], slot.micro_batch)) continue;
+      const auto& i = body.instructions[n];
+      if (!plan::runs(program, role, i, slot.micro_batch) || !plan::takes_part(program, first, i)) continue;
       const auto& variants = costs.seconds[slot.body][n];
       (often ? busy.micro_batches : busy.once) += variants[std::min(variant, variants.size() - 1)].seconds.value();
     }

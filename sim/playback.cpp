@@ -92,12 +92,19 @@ void Playback::begin(Place at, const InstructionRun& run) {
   }
 }
 
+/// A kernel whose result another rank makes for this one.
+bool Playback::leaves_to_others(int rank, const InstructionRun& run) const {
+  return !plan::takes_part(request_.program, rank, state(rank).table->instruction(run));
+}
+
 // Computation runs ahead of the network's clock until something else wants to know when it ends.
 void Playback::compute(Place at, const InstructionRun& run) {
   auto& r = state(at.rank);
   auto& stream = r.streams[at.stream];
   const double begin = std::max(stream.free, network_.now());
-  if (run.stream == plan::Stream::Compute) {
+  if (leaves_to_others(at.rank, run)) {
+    stream.began = stream.free = begin;
+  } else if (run.stream == plan::Stream::Compute) {
     const double samples = r.samples->begin(r.table->slot(run), begin);
     if (samples > begin) {
       r.host.wait(samples);
@@ -332,7 +339,7 @@ predict::RankAccount Playback::account(int rank) const {
   const auto& costs = request_.costs.roles[request_.program.role_of[static_cast<std::size_t>(rank)]];
   auto account = r.waits;
   for (const auto& run : r.table->runs) {
-    if (run.communicates || run.stream == plan::Stream::Host) continue;
+    if (run.communicates || run.stream == plan::Stream::Host || leaves_to_others(rank, run)) continue;
     const auto& slot = r.table->slot(run);
     account.ran(r.table->role->bodies[slot.body], r.table->instruction(run),
                 predict::estimate_in(costs, *r.table->role, slot, run.instruction));
@@ -347,6 +354,7 @@ std::vector<predict::TimedInstruction> Playback::timeline(int rank) const {
     const auto& run = r.table->runs[n];
     const auto& slot = r.table->slot(run);
     const auto& t = r.times[n];
+    if (leaves_to_others(rank, run)) continue;
     if (t.issue_end > t.issue_begin)
       timeline.push_back({slot.body, run.instruction, slot.micro_batch, t.issue_begin, t.issue_end, t.issue_end - t.issue_begin, true});
     timeline.push_back({slot.body, run.instruction, slot.micro_batch, t.begin, t.end, t.end - t.begin});

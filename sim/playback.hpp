@@ -88,6 +88,7 @@ class Playback final : public Listener {
   void advance(int rank);
   bool advance_stream(Place);
   [[nodiscard]] bool ready(const RankState&, const InstructionRun&) const;
+  [[nodiscard]] bool leaves_to_others(int rank, const InstructionRun&) const;
   void begin(Place, const InstructionRun&);
   void compute(Place, const InstructionRun&);
   [[nodiscard]] double launch(Place, const InstructionRun&, double begin);

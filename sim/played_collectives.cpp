@@ -48,7 +48,7 @@ std::shared_ptr<const StepPattern> Collectives::pattern(const SimulatedCollectiv
   const bool exchanges = info->algorithm == plan::kExchange;
   const void* which = exchanges ? &role->redistributions[static_cast<std::size_t>(info->redistribution)] : nullptr;
   const auto ranks = static_cast<int>(group.size());
-  auto& known = patterns_[{info->kind, info->algorithm, ranks, member.ranks_per_node, exchanges ? 0 : member.count, info->dealt, which,
+  auto& known = patterns_[{info->kind, info->algorithm, ranks, member.ranks_per_node, exchanges ? 0 : member.count, info->dealt, info->root, which,
                            exchanges ? group.front() : 0, exchanges ? member.micro_batch : 0}];
   auto found = known.lock();
   if (found) return found;

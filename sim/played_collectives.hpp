@@ -58,10 +58,10 @@ class Collectives {
     std::vector<Member> members;
     std::size_t left = 0;
   };
-  /// Kind, algorithm, ranks, ranks per node, elements, what is sharded; of exchanges also the redistribution, the group and the
+  /// Kind, algorithm, ranks, ranks per node, elements, what is sharded, root; of exchanges also the redistribution, the group and the
   /// micro-batch.
   using PatternKey =
-      std::tuple<plan::CollectiveKind, std::string_view, int, int, std::int64_t, std::vector<plan::DealtOut>, const void*, int, int>;
+      std::tuple<plan::CollectiveKind, std::string_view, int, int, std::int64_t, std::vector<plan::DealtOut>, int, const void*, int, int>;
 
   std::uint32_t find_or_open(const SimulatedCollective&, const std::vector<int>& group);
   std::shared_ptr<const StepPattern> pattern(const SimulatedCollective&, const std::vector<int>& group);

@@ -166,6 +166,7 @@ constexpr std::array kDeepSpeedRules{ExportRule{"model", nothing},  // the progr
                                      ExportRule{"outer", no_outer_step},
                                      ExportRule{"staleness", no_staleness},
                                      ExportRule{"servers", no_servers},
+                                     ExportRule{"decompositions", whole_decompositions},
                                      ExportRule{"allreduce", own_allreduce},
                                      ExportRule{"algorithms", own_algorithms},
                                      ExportRule{"overlap", nothing},  // with zero

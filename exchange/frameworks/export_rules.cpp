@@ -69,6 +69,11 @@ void no_servers(const TrainingJob& job, Sheet& sheet) {
   if (job.plan.servers > 0) sheet.refuse("servers", "no replica serves the others", "leave it out");
 }
 
+void whole_decompositions(const TrainingJob& job, Sheet& sheet) {
+  if (job.plan.decompositions != plan::Decompositions::Everywhere)
+    sheet.refuse("decompositions", "it has no optimizer that decomposes matrices", "leave it out");
+}
+
 void own_allreduce(const TrainingJob& job, Sheet& sheet) {
   if (job.plan.allreduce != "auto") sheet.refuse("allreduce", "NCCL chooses the algorithm", "use allreduce=auto");
 }

@@ -24,6 +24,7 @@ void no_local_steps(const TrainingJob&, Sheet&);
 void no_outer_step(const TrainingJob&, Sheet&);
 void no_staleness(const TrainingJob&, Sheet&);
 void no_servers(const TrainingJob&, Sheet&);
+void whole_decompositions(const TrainingJob&, Sheet&);
 void own_allreduce(const TrainingJob&, Sheet&);
 void own_algorithms(const TrainingJob&, Sheet&);
 void no_batch_statistics(const TrainingJob&, Sheet&);

@@ -127,6 +127,7 @@ constexpr std::array kFsdp2Rules{ExportRule{"model", nothing},  // the program b
                                  ExportRule{"outer", no_outer_step},
                                  ExportRule{"staleness", no_staleness},
                                  ExportRule{"servers", no_servers},
+                                 ExportRule{"decompositions", whole_decompositions},
                                  ExportRule{"allreduce", own_allreduce},
                                  ExportRule{"algorithms", own_algorithms},
                                  ExportRule{"overlap", fsdp2_overlap},

@@ -19,6 +19,7 @@
 #include "exec/play/operand_views.hpp"
 #include "exec/play/played_times.hpp"
 #include "exec/play/prepared_collective.hpp"
+#include "exec/play/prepared_kernel.hpp"
 #include "exec/play/sample_loading.hpp"
 #include "exec/play/staged_samples.hpp"
 #include "exec/play/stored_tensors.hpp"
@@ -193,20 +194,7 @@ class Executor::Impl {
   [[nodiscard]] const graph::TensorType& type_of(BufferIndex b, std::size_t variant) const { return operands_.type(b, variant); }
 
   std::shared_ptr<Kernel> make_kernel(const Instruction& i, std::size_t variant) {
-    const auto& node = g_[i.node];
-    const auto type = [&](BufferIndex b) { return b == plan::kNoBuffer ? std::nullopt : std::optional(type_of(b, variant)); };
-    std::vector<std::optional<graph::TensorType>> inputs, outputs;
-    std::transform(i.inputs.begin(), i.inputs.end(), std::back_inserter(inputs), type);
-    std::transform(i.outputs.begin(), i.outputs.end(), std::back_inserter(outputs), type);
-    const auto& info = role_.kernels[static_cast<std::size_t>(i.kernel)];
-    auto attributes = plan::attributes_of(role_, i, node);
-    if (rate_ != 1 && plan::follows_rate(role_, i, g_)) attributes.set("lr", node.attributes.number("lr", 0) * rate_);
-    const KernelRequest request{
-        plan::schema_of(role_, i, node), attributes, inputs, outputs, info.input_formats, info.output_formats, options_.threads};
-    auto kernel = backend_.make(info.implementation, request);
-    if (kernel->workspace_bytes() > info.workspace_bytes)
-      throw InternalError("kernel " + info.implementation + " of " + node.name + " wants more workspace than the plan gave it");
-    return kernel;
+    return prepared_kernel({role_, g_, backend_, operands_, options_.threads}, i, variant, rate_);
   }
 
   // ---- playing
@@ -225,11 +213,20 @@ class Executor::Impl {
       if (plan::awaited_by_slot(program_, role_, slot, now_.step, begun.message)) await(begun);
     for (std::uint32_t n = 0; n < body.instructions.size(); ++n) {
       const auto& i = body.instructions[n];
-      if (plan::runs(program_, role_, i, micro_batch_, kind))
+      const bool left_to_others = !plan::takes_part(program_, world_.rank(), i);
+      if (plan::runs(program_, role_, i, micro_batch_, kind) && !left_to_others && is_due(i))
         play_one(i, n);
-      else if (i.during != plan::During::Training)
+      else if (i.during != plan::During::Training || left_to_others)
         await_dependencies(i);  // what it would have waited for is waited for by nobody else
     }
+  }
+
+  /// Of what is made anew every few steps: not all steps of a training are steps of the optimizer.
+  [[nodiscard]] bool is_due(const Instruction& i) {
+    if (i.during != plan::During::Renewals) return true;
+    std::int64_t step = 1;
+    device_.download(&step, data(i.inputs[1]), sizeof step);
+    return (step - 1) % role_.collectives[static_cast<std::size_t>(i.collective)].every == 0;
   }
 
   void await(const Begun& begun) {

@@ -114,6 +114,20 @@ std::vector<CollectiveStep> steps_in_parts(const CollectiveRow& row, const RowMe
   return of_elements(steps);
 }
 
+namespace {
+
+/// As if the group began at its root and went on behind its end from its first rank.
+std::vector<CollectiveStep> steps_from(int root, const CollectiveRow& row, RowMember m) {
+  m.rank = (m.rank - root + m.ranks) % m.ranks;
+  auto steps = steps_in_parts(row, m);
+  for (auto& step : steps)
+    for (auto* other : {&step.send_to, &step.receive_from})
+      if (*other >= 0) *other = (*other + root) % m.ranks;
+  return steps;
+}
+
+}  // namespace
+
 std::vector<CollectiveStep> steps_of(const Program& program, const CollectiveInfo& info, const Role& role, const CollectiveMember& member) {
   const int ranks = program.axes[info.axis].size, me = coordinate(program, member.rank, info.axis);
   if (info.algorithm == kExchange) {
@@ -122,7 +136,8 @@ std::vector<CollectiveStep> steps_of(const Program& program, const CollectiveInf
   }
   const RowMember in_row{me, ranks, member.count, member.ranks_per_node, info.dealt};
   if (const auto* row = meeting_row(info.algorithm)) return row->steps(info.kind, in_row, meeting_number(info.algorithm, program.plan));
-  return steps_in_parts(collective(info.kind, info.algorithm), in_row);
+  const auto& row = collective(info.kind, info.algorithm);
+  return info.root == 0 ? steps_in_parts(row, in_row) : steps_from(info.root, row, in_row);
 }
 
 namespace {

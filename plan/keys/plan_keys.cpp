@@ -284,6 +284,8 @@ constexpr std::array kTable{
             "once)"},
     PlanKey{"servers", "rules", kText, false, parse_servers, print_servers,
             "replicas that have parts of the parameter server of staleness: all, or a number"},
+    PlanKey{"decompositions", "rules", kText, true, parse_choice<&Plan::decompositions>, print_choice<&Plan::decompositions>,
+            "inverses, roots and bases of shampoo, soap and kfac: everywhere (every replica makes all of them), spread (each some, for all)"},
     // "auto" is a value here, the algorithm of least closed form, and therefore nothing to search
     PlanKey{"allreduce", "rules", kText, false, parse_allreduce, print_text<&Plan::allreduce>,
             "algorithm of gradient sums: auto (the quickest), ring, recursive-doubling, halving-doubling, hierarchical, binomial-tree, "

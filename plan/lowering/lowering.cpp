@@ -13,6 +13,7 @@
 #include "plan/lowering/algorithms.hpp"
 #include "plan/lowering/meeting_rules.hpp"
 #include "plan/lowering/role_passes.hpp"
+#include "plan/lowering/spread_decompositions.hpp"
 #include "plan/memory/check_messages.hpp"
 #include "plan/plan_keys.hpp"
 #include "plan/sharding/classes.hpp"
@@ -341,6 +342,20 @@ void check_compressor(const Plan& p, std::vector<Violation>& violations) {
                           "use another schedule, or compression=none"});
 }
 
+void check_decompositions(const graph::TrainingGraph& training, const Plan& p, std::vector<Violation>& violations) {
+  if (p.decompositions == Decompositions::Everywhere) return;
+  const auto refuse = [&](bool holds, const std::string& problem) {
+    if (holds) violations.push_back({"decompositions", "spread " + problem, "use decompositions=everywhere"});
+  };
+  const auto& nodes = training.graph.nodes();
+  std::vector<graph::NodeId> all;
+  for (std::size_t n = 0; n < nodes.size(); ++n)
+    if (const auto id = static_cast<graph::NodeId>(n); decomposes(training.graph, id)) all.push_back(id);
+  refuse(all.empty(), "shares out what shampoo, soap and kfac decompose, and this optimizer decomposes nothing");
+  refuse(p.dp / p.expert_ranks() < 2, "shares it out among replicas, of which there is one");
+  refuse(p.local_steps > 0, "wants the same matrices on all replicas, and with local_steps each has its own");
+}
+
 }  // namespace
 
 std::vector<Violation> validate(const graph::TrainingGraph& training, const Plan& plan) {
@@ -362,6 +377,7 @@ std::vector<Violation> validate(const graph::TrainingGraph& training, const Plan
     violations.push_back({"compression", "has nothing left to compress beside offload=activations", "leave one of them out"});
   check_compressor(p, violations);
   check_meetings(training, p, violations);
+  check_decompositions(training, p, violations);
   if (!p.searched.empty()) violations.push_back({p.searched.front(), "is \"auto\"", "run `rehearse search` first, or give a value"});
   return violations;
 }

@@ -395,7 +395,10 @@ std::string RoleBuilder::quickest(CollectiveKind kind, std::size_t mesh_axis, st
   if (kind == CollectiveKind::AllReduce && c_.plan.allreduce != "auto") return c_.plan.allreduce;
   const auto& axis = c_.program.axes[mesh_axis];
   if (const auto named = named_algorithm(c_.plan, {kind, axis.name, bytes}); !named.empty()) return named;
-  if (c_.links.empty()) return kind == CollectiveKind::AllToAll ? "pairwise" : "ring";
+  if (c_.links.empty()) {
+    if (kind == CollectiveKind::Broadcast) return "scatter-all-gather";
+    return kind == CollectiveKind::AllToAll ? "pairwise" : "ring";
+  }
   return std::string(best_collective(kind, axis.size, Bytes(static_cast<double>(bytes)), c_.links[mesh_axis]).name);
 }
 

@@ -54,16 +54,19 @@ std::size_t RoleBuilder::first_of_backward() const {
 
 /// What runs late may use what does not, and the update what both made, whatever the order of the nodes.
 void RoleBuilder::place_nodes(std::size_t begin, std::size_t end, NodeGroup group) {
-  const auto group_of = [&](std::uint16_t body) {
-    return body == update_ ? NodeGroup::Updates : runs_late(body) ? NodeGroup::WeightGradients : NodeGroup::Passes;
-  };
   for (std::size_t n = begin; n < end; ++n) {
     const auto id = static_cast<NodeId>(n);
-    const bool everywhere = c_.stages[id] == kAnyStage && g_[id].phase == Phase::Update;
-    if (!runs_here(id) && !everywhere) continue;
-    const auto body = everywhere ? update_ : body_of(id);
-    if (group_of(body) == group) lower_node(id, body);
+    if (const auto body = body_in(id, group); body && !placed_.contains(id)) lower_node(id, *body);
   }
+}
+
+/// Where a node of this rank and of that group runs; nothing: it is another rank's, or of another group.
+std::optional<std::uint16_t> RoleBuilder::body_in(NodeId n, NodeGroup group) const {
+  const bool everywhere = c_.stages[n] == kAnyStage && g_[n].phase == Phase::Update;
+  if (!runs_here(n) && !everywhere) return std::nullopt;
+  const auto body = everywhere ? update_ : body_of(n);
+  const auto own = body == update_ ? NodeGroup::Updates : runs_late(body) ? NodeGroup::WeightGradients : NodeGroup::Passes;
+  return own == group ? std::optional(body) : std::nullopt;
 }
 
 void RoleBuilder::lower_node(NodeId n, std::uint16_t body) {

@@ -29,6 +29,8 @@ class RoleBuilder : public RoleDraft {
   void place_backward();
   void place_weight_gradients();  ///< of schedules that let them wait
   void add_up_both_copies();      ///< of a bidirectional pipeline
+  /// Ranks share out matrices to decompose, and send each other what they make of them.
+  void spread_decompositions();
   void place_updates();
   void exchange_updated_parameters();
   void report_loss();
@@ -51,11 +53,17 @@ class RoleBuilder : public RoleDraft {
   enum class NodeGroup { Passes, WeightGradients, Updates };
   [[nodiscard]] std::size_t first_of_backward() const;
   void place_nodes(std::size_t begin, std::size_t end, NodeGroup group);
+  [[nodiscard]] std::optional<std::uint16_t> body_in(graph::NodeId, NodeGroup) const;
   void forget_for_backward();
   [[nodiscard]] bool is_forgotten(const Key&) const;
   void recompute(graph::TensorId, std::uint16_t body);
   [[nodiscard]] bool is_stashed(graph::NodeId) const;
   void restore_results(graph::NodeId, std::uint16_t body);
+
+  // Matrices that one rank decomposes for all (spread_decompositions.cpp)
+  [[nodiscard]] std::vector<graph::NodeId> decompositions_alike() const;
+  void place_what_they_read(const std::vector<graph::NodeId>& decompositions);
+  void broadcast(graph::NodeId decomposition, std::int32_t collective, Dependency behind);
 
   // Attention whose keys go round (ring_attention.cpp)
   class RingPass;
@@ -282,6 +290,7 @@ class RoleBuilder : public RoleDraft {
   std::set<graph::TensorId> time_summed_;  ///< tensors that some consumer wants summed over micro-batches
   std::map<std::pair<BufferIndex, WeightVersion>, BufferIndex> versions_;
   std::map<graph::TensorId, int> into_storage_;               ///< updated tensors that do not lie as they are stored
+  std::set<graph::NodeId> placed_;                            ///< nodes of the update that the pass of all others leaves out
   std::set<int> lowered_;                                     ///< any-stage nodes already emitted
   std::map<graph::TensorId, BufferIndex> stashes_, at_work_;  ///< of results; of state that lives on the host
   std::map<graph::TensorId, Format> stashed_formats_;

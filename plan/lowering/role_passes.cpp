@@ -21,6 +21,7 @@ bool keeps_apart(const LoweringContext& c) { return !c.plan.overlap; }
 bool is_bidirectional(const LoweringContext& c) { return c.pipeline.copies > 1; }
 bool splits_backward(const LoweringContext& c) { return c.pipeline.schedule->splits_backward; }
 bool trains_locally(const LoweringContext& c) { return c.plan.local_steps > 0; }
+bool spreads_decompositions(const LoweringContext& c) { return c.plan.decompositions == Decompositions::Spread; }
 bool has_stages(const LoweringContext& c) { return c.plan.pp > 1; }
 bool plans_arrivals(const LoweringContext& c) { return c.backend.plans_arrivals(); }
 
@@ -84,6 +85,9 @@ constexpr std::array kPasses{
              on_copies<&Builder::place_weight_gradients>},
     RolePass{"sums of both copies", "all gradients", "what the two ranks of a stage have summed, exchanged and added", is_bidirectional,
              on_copies<&Builder::add_up_both_copies>},
+    RolePass{"spread decompositions", "all gradients",
+             "matrices that an optimizer decomposes shared out among replicas, and what each makes of them sent to all",
+             spreads_decompositions, on_copies<&Builder::spread_decompositions>},
     RolePass{"update", "all gradients", "the optimizer, and running statistics", always, on_copies<&Builder::place_updates>},
     RolePass{"exchange shared parameters", "update", "updated parameters on every stage that reads them", has_stages,
              on_copies<&Builder::exchange_updated_parameters>},

@@ -50,7 +50,7 @@ struct Open {
 class Walk {
  public:
   Walk(const Program& program, int rank, std::int64_t steps, Mail& mail)
-      : program_(program), role_(program.role(rank)), places_(role_), mail_(mail) {
+      : program_(program), rank_(rank), role_(program.role(rank)), places_(role_), mail_(mail) {
     for (std::int64_t step = 0; step < steps; ++step) {
       if (step == 0) add_slots(role_.opening, {0, steps});
       add_slots(role_.slots, {step, steps});
@@ -69,7 +69,7 @@ class Walk {
         const auto& i = instructions[instruction_];
         if (!runs(program_, role_, i, slot().micro_batch)) continue;
         if (!await_dependencies(i)) return moved;
-        touch(i);
+        if (takes_part(program_, rank_, i)) touch(i);
         if (communicates(i)) begin(i);
       }
       if (!end_slot()) return moved;
@@ -201,6 +201,7 @@ class Walk {
   }
 
   const Program& program_;
+  int rank_;
   const Role& role_;
   Places places_;
   Mail& mail_;

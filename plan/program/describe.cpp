@@ -23,11 +23,15 @@ std::string buffers_text(const Role& role, const std::vector<BufferIndex>& buffe
 }
 
 /// Operator, node, and whose kernel it is. Kernels of other frameworks need be no operator of ours ("update"), and belong to no node then.
-std::string kernel_text(const Role& role, const Instruction& i, const graph::Graph& g) {
+std::string kernel_text(const Program& program, const Role& role, const Instruction& i, const graph::Graph& g) {
   const auto& kernel = role.kernels[static_cast<std::size_t>(i.kernel)];
   const bool has_node = i.node != graph::NodeId::None;
   std::string text = kernel.op.empty() ? std::string(schema_of(role, i, g[i.node]).name) : kernel.op;
   if (has_node) text += " " + g[i.node].name;
+  if (i.collective >= 0) {
+    const auto& info = role.collectives[static_cast<std::size_t>(i.collective)];
+    text += " on " + std::to_string(info.root) + " of " + program.axes[info.axis].name;
+  }
   return kernel.implementation.empty() ? text : text + " by " + kernel.implementation;
 }
 
@@ -36,10 +40,11 @@ std::string kernel_text(const Role& role, const Instruction& i, const graph::Gra
 std::string describe(const Program& program, const Role& role, const Instruction& i, const graph::Graph& g) {
   switch (i.kind) {
     case InstructionKind::Kernel:
-      return kernel_text(role, i, g);
+      return kernel_text(program, role, i, g);
     case InstructionKind::Collective: {
       const auto& c = role.collectives[static_cast<std::size_t>(i.collective)];
-      return std::string(name(c.kind)) + " (" + c.algorithm + ") over " + program.axes[c.axis].name;
+      return std::string(name(c.kind)) + " (" + c.algorithm + ") over " + program.axes[c.axis].name +
+             (c.kind == CollectiveKind::Broadcast ? " from " + std::to_string(c.root) : "");
     }
     case InstructionKind::Send:
     case InstructionKind::Receive:

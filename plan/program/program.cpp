@@ -222,6 +222,8 @@ bool runs_during(During during, const StepKind& kind) {
       return kind.meets;
     case During::Partings:
       return kind.parts;
+    case During::Renewals:
+      return kind.renews;
     case During::Consensus:
       return kind.agrees;
   }
@@ -249,6 +251,19 @@ bool runs(const Program& program, const Role& role, const Instruction& instructi
       return micro_batch % all < all - copies_of(program);
   }
   return true;
+}
+
+bool takes_part(const Program& program, int rank, const Instruction& i) {
+  if (i.kind != InstructionKind::Kernel || i.collective < 0) return true;
+  const auto& info = program.role(rank).collectives[static_cast<std::size_t>(i.collective)];
+  return coordinate(program, rank, info.axis) == info.root;
+}
+
+int steps_between_renewals(const Program& program) {
+  int steps = 1;
+  for (const auto& role : program.roles)
+    for (const auto& info : role.collectives) steps = std::max(steps, info.every);
+  return steps;
 }
 
 int micro_batch_of(const Program& program, const Role& role, const Slot& slot, const Dependency& d) {

@@ -36,7 +36,8 @@ enum class InstructionKind : std::uint8_t {
   Unpack,      ///< outputs, this rank's new parts, from the vector inputs[0] and (exchanges, of which there is one) the old part inputs[1]
   Send,        ///< inputs[0] to another rank
   Receive,     ///< outputs[0] from another rank
-  Collective,  ///< in place on outputs[0] (= inputs[0]) within a group of ranks
+  Collective,  ///< in place on outputs[0] (= inputs[0]) within a group of ranks; where there is inputs[1], the number of the step, counted
+               ///< from 1: in the first step and in every CollectiveInfo::every-th behind it
   Load,        ///< outputs[0] from the data loader: this rank's block of this micro-batch
   Report,      ///< inputs[0], one f64, is this step's loss
   Stash,       ///< outputs[0], where and how inputs[0] waits until it is wanted again: see Buffer::on_host and stash_encoding()
@@ -65,12 +66,13 @@ enum class During : std::uint8_t {
   Later,      ///< those behind them
   Meetings,   ///< every Plan::local_steps of those
   Partings,   ///< the first of those, and the first that a training goes on with
+  Renewals,   ///< those in which is made anew what is made every few steps
   Consensus,  ///< none: when all replicas are to have the same weights, behind a meeting that leaves them apart
 };
-inline constexpr std::array<std::string_view, 6> kDuringNames{"training", "exact steps", "later steps",
-                                                              "meetings", "partings",    "consensus"};
+inline constexpr std::array<std::string_view, 7> kDuringNames{"training", "exact steps", "later steps", "meetings",
+                                                              "partings", "renewals",    "consensus"};
 struct StepKind {
-  bool later = true, meets = false, parts = false, agrees = false;
+  bool later = true, meets = false, parts = false, agrees = false, renews = true;
 };
 
 enum class BodyKind : std::uint8_t {
@@ -170,6 +172,8 @@ struct CollectiveInfo {
   std::vector<DealtOut> dealt = {};
   std::int32_t redistribution = -1;  ///< into Role::redistributions, one of those that share the vector; -1: a sum over the ranks
   graph::LabelKind reduction = graph::LabelKind::Sum;  ///< of AllReduce, ReduceScatter: how two elements become one
+  std::int32_t root = 0;                               ///< Broadcast, Reduce: coordinate of the rank that has the vector first, or last
+  std::int32_t every = 1;                              ///< During::Renewals: steps from one to the next
   std::int32_t center = -1;                            ///< kServers: which vector of the center (collectives/meetings.hpp)
   bool received_behind = false;                        ///< AllToAll: the vector's first half is sent, the second is what arrives, by source
 };
@@ -188,7 +192,7 @@ struct Instruction {
   std::int32_t kernel = -1;          ///< into Role::kernels
   std::int32_t attributes = -1;      ///< into Role::attributes; -1: the node's own
   std::int32_t message = -1;         ///< into Role::messages
-  std::int32_t collective = -1;      ///< into Role::collectives; Compress, Recompress: the one of what they make; Decompress: the first one
+  std::int32_t collective = -1;      ///< into Role::collectives; Kernel: the broadcast of what one rank makes for all; Compress, Recompress: the one of what they make; Decompress: the first one
   std::int32_t redistribution = -1;  ///< Pack, Unpack, Accumulate: into Role::redistributions, the first one
   std::int8_t axis = -1;             ///< Mask: of the sharding
   bool again = false;                ///< makes for the backward pass what the forward pass had made and dropped
@@ -330,6 +334,10 @@ struct InstructionIdentity {
 [[nodiscard]] std::span<const BufferIndex> gradients_of(const Instruction&);
 /// True when the instruction runs for this micro-batch (see When) of a step of that kind (see During).
 [[nodiscard]] bool runs(const Program&, const Role&, const Instruction&, int micro_batch, const StepKind& = {});
+/// False of a kernel that another rank of a group runs for this one.
+[[nodiscard]] bool takes_part(const Program&, int rank, const Instruction&);
+/// Steps from one renewal (During::Renewals) to the next; 1 where there are none.
+[[nodiscard]] int steps_between_renewals(const Program&);
 /// Of a step, from 0. Whether it parts is for those to say who know where a training goes on.
 [[nodiscard]] StepKind kind_of_step(const Plan&, std::int64_t step);
 /// Elements of a collective's vector as its algorithm counts them: half of it where the other half is what arrives.

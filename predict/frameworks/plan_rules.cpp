@@ -131,6 +131,11 @@ void servers(const PlanQuestion& q, Violations& v) {
   if (q.plan.servers > 0) v.push_back({"servers", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
 }
 
+void decompositions(const PlanQuestion& q, Violations& v) {
+  if (q.plan.decompositions != plan::Decompositions::Everywhere)
+    v.push_back({"decompositions", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
+}
+
 void compression(const PlanQuestion& q, Violations& v) {
   if (q.plan.compression != plan::Compression{})
     v.push_back({"compression", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
@@ -179,6 +184,7 @@ constexpr std::array kRules{PlanRule{"dp", dp},
                             PlanRule{"outer", outer},
                             PlanRule{"staleness", staleness},
                             PlanRule{"servers", servers},
+                            PlanRule{"decompositions", decompositions},
                             PlanRule{"allreduce", allreduce},
                             PlanRule{"algorithms", algorithms},
                             PlanRule{"overlap", nullptr},

@@ -95,6 +95,25 @@ TEST_CASE("a step whose data have a hole is named, or left out as if it had not 
   CHECK(losses[2] == rest[1]);
 }
 
+TEST_CASE("a step that is left out is none of those in which matrices are decomposed and sent") {
+  const TemporaryFolder folder;
+  const auto hole = images_with_hole(folder, false), whole = images_with_hole(folder, true);
+  const auto losses = [&](const std::string& data, const std::string& plan, const std::string& more) {
+    return result_of(rehearse(std::string("run ") + kResnet + " --batch 4 --optimizer shampoo:interval=2 --lr 0.01 --shuffle off --dtype f64 " +
+                                  "--format json --data " + data + " --plan " + plan + " " + more,
+                              2))
+        .at("losses");
+  };
+  // Steps of the optimizer: 1, left out, 2, 3, left out, 4. It decomposes in its first and its third, which is the fourth of the run.
+  const auto skipped = losses(hole, "dp=2,decompositions=spread", "--steps 6 --on-nan skip"),
+             rest = losses(whole, "dp=2", "--steps 4");
+  REQUIRE(skipped.size() == 6);
+  CHECK(skipped[1].is_null());
+  CHECK(skipped[4].is_null());
+  const std::size_t kept[] = {0, 2, 3, 5};
+  for (std::size_t n = 0; n < 4; ++n) CHECK(std::abs(skipped[kept[n]].get<double>() - rest[n].get<double>()) <= 1e-9);
+}
+
 TEST_CASE("a weight that is not finite after the last update is not saved") {
   const TemporaryFolder folder;
   const std::string training =

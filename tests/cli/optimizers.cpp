@@ -63,6 +63,24 @@ TEST_CASE("every newer optimizer goes on from a checkpoint as if nothing had bee
     }
 }
 
+TEST_CASE("replicas that share out matrices to decompose go on from a checkpoint between two decompositions, under either plan") {
+  const TemporaryFolder folder;
+  const std::string base = "--dtype f64 --optimizer shampoo:interval=3 --lr 0.02";
+  const auto whole = losses_of(rehearse(run_of(base + " --steps 6")));
+  const auto spread = [&](const std::string& more) {
+    return losses_of(rehearse(run_of(base + " --plan dp=2,decompositions=spread " + more), 2));
+  };
+  const auto close = [&](const std::vector<double>& losses, std::size_t first) {
+    for (std::size_t n = 0; n < losses.size(); ++n) CHECK(std::abs(losses[n] - whole[first + n]) <= 1e-12);
+  };
+  close(spread("--steps 2 --checkpoint " + (folder / "c")), 0);
+  close(spread("--steps 4 --resume " + (folder / "c")), 2);
+  close(losses_of(rehearse(run_of(base + " --steps 4 --plan dp=2 --resume " + (folder / "c")), 2)), 2);
+  check_failure(rehearse(run_of("--steps 1 --optimizer adam --plan dp=2,decompositions=spread"), 2), 3,
+                {"decompositions", "shampoo, soap and kfac", "decompositions=everywhere"});
+  check_failure(rehearse(run_of("--steps 1 --optimizer soap --plan dp=2,decompositions=some"), 2), 1, {"decompositions=some", "spread"});
+}
+
 TEST_CASE("what a checkpoint of schedule-free training stands for is the average of its weights") {
   const TemporaryFolder folder;
   const auto [plan, ranks] = GENERATE(std::pair{"dp=1", 0}, std::pair{"dp=2,zero=3", 2}, std::pair{"pp=2", 2});

@@ -323,3 +323,28 @@ TEST_CASE("an unknown algorithm is refused with the known ones of its kind") {
                     contains("ring, recursive-doubling, halving-doubling, hierarchical"));
   CHECK_THROWS_WITH(collective(CollectiveKind::AllToAll, "ring"), contains("known algorithms: pairwise, bruck"));
 }
+
+TEST_CASE("a broadcast may start at any rank of its group") {
+  Program program;
+  program.ranks = 5;
+  program.axes = {{"dp", 5, 1}};
+  const std::int64_t count = 11;
+  for (int root = 0; root < 5; ++root)
+    for (const auto* algorithm : {"binomial", "scatter-all-gather"}) {
+      INFO(algorithm << " from " << root);
+      CollectiveInfo info;
+      info.kind = CollectiveKind::Broadcast;
+      info.algorithm = algorithm;
+      info.root = root;
+      Steps steps;
+      for (int rank = 0; rank < 5; ++rank) steps.push_back(steps_of(program, info, Role{}, {rank, 0, count, 4, 5}));
+      Play play(steps, clock_of(links_with(5)));
+      for (int rank = 0; rank < 5; ++rank) {
+        auto& memory = play.memory.emplace_back();
+        for (std::int64_t e = 0; e < count; ++e) memory.push_back(initial(rank, e));
+      }
+      CHECK(play.run() > 0);
+      for (const auto& memory : play.memory)
+        for (std::int64_t e = 0; e < count; ++e) CHECK(memory[static_cast<std::size_t>(e)] == initial(root, e));
+    }
+}

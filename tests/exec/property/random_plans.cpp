@@ -280,6 +280,24 @@ TEST_CASE("optimizers that see matrices, averages or signs train alike under eve
   for (auto& [ranks, of_ranks] : cases) Proof(ranks).run(std::move(of_ranks));
 }
 
+TEST_CASE("matrices that replicas share out to decompose are what each would have made of them, on real ranks") {
+  const std::string words = "tok.6.24.16+attention.2.1.1+dense.8+act.3+dense.6+class.5", layers = words + "/8/",
+                    images = "img.4.6.6+conv.4.3.1.1.0.1.1+average+class.3/8/";
+  std::map<int, std::vector<Case>> cases;
+  for (const auto* optimizer : {"shampoo:lr=0.02:eps=1e-4:root_eps=1e-3:interval=2", "soap:lr=0.02:eps=1e-3:basis_eps=1e-2:interval=3",
+                                "kfac:lr=0.02:damping=0.01:factor_interval=1:interval=2"})
+    for (const auto& [ranks, text] : std::vector<std::pair<int, std::string>>{{2, layers + "dp=2"},
+                                                                              {2, layers + "dp=2,zero=1,micro_batch=2"},
+                                                                              {3, words + "/9/dp=3,zero=3"},
+                                                                              {2, layers + "dp=2,overlap=off,offload=optimizer"},
+                                                                              {2, images + "dp=2"},
+                                                                              {4, layers + "dp=4,zero=2,zero_group=2"},
+                                                                              {4, layers + "dp=2,tp=2,order=dp.tp.cp.ep.pp"},
+                                                                              {4, layers + "dp=2,pp=2,micro_batch=2,schedule=dualpipe"}})
+      cases[ranks].push_back(property::parse_case(text + ",decompositions=spread/" + optimizer + "/f64/400"));
+  for (auto& [ranks, of_ranks] : cases) Proof(ranks).run(std::move(of_ranks));
+}
+
 TEST_CASE("what random cases once found") {
   struct Found {
     int ranks;

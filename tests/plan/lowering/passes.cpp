@@ -16,9 +16,11 @@ using namespace rehearsal::plan;
 
 namespace {
 
-graph::TrainingGraph decoder() {
+graph::TrainingGraph decoder(const std::string& optimizer) {
+  graph::TrainingOptions options;
+  options.optimizer.name = optimizer;
   return graph::build_training_graph(graph::with_initial_values(graph::zoo::build("gpt?layers=4&hidden=16&heads=2&seq=8&vocab=24", 16)),
-                                     {});
+                                     options);
 }
 
 struct Left {
@@ -27,7 +29,7 @@ struct Left {
 };
 
 /// What every pass left of the first role.
-std::vector<Left> passes_of(const std::string& plan) {
+std::vector<Left> passes_of(const std::string& plan, const std::string& optimizer = "sgd") {
   std::vector<Left> left;
   LoweringOptions options;
   std::size_t roles = 0;
@@ -35,7 +37,7 @@ std::vector<Left> passes_of(const std::string& plan) {
     if (result.pass == role_passes().front().name) ++roles;
     if (roles == 1) left.push_back({std::string(result.pass), result.role});
   };
-  static_cast<void>(lower(decoder(), parse_plan(plan), TableBackend(), options));
+  static_cast<void>(lower(decoder(optimizer), parse_plan(plan), TableBackend(), options));
   return left;
 }
 
@@ -87,6 +89,9 @@ TEST_CASE("every pass runs for some plan, in the order of the table") {
     }
     CHECK(std::ranges::is_sorted(order));
   }
+  const auto spread = passes_of("dp=2,decompositions=spread", "shampoo");
+  for (const auto& left : spread) seen.insert(left.pass);
+  CHECK(ran(spread, "spread decompositions"));
   seen.insert("plan arrivals");  // of backends that keep what comes early: those of exec/
   for (const auto& pass : role_passes()) CHECK(seen.contains(std::string(pass.name)));
 }

@@ -21,16 +21,19 @@ namespace {
 
 /// Two layers on two stages of two replicas each, in two micro-batches: messages, sums of gradients, saved activations.
 struct Written {
-  explicit Written(const std::string& plan_text = "dp=2,pp=2,micro_batch=2") : plan(plan_text) {
+  explicit Written(const std::string& plan_text = "dp=2,pp=2,micro_batch=2", const std::string& optimizer = "sgd")
+      : plan(plan_text), training(mlp(optimizer)) {
     write_program_file(path, lowered(), training.graph, {"mlp", training.graph.hash(), 8, "auto", "f32"});
     document = Json::parse(text_of(path));
   }
   [[nodiscard]] Program lowered() const { return lower(training, parse_plan(plan), TableBackend(), {}); }
-  static graph::TrainingGraph mlp() {
+  static graph::TrainingGraph mlp(const std::string& optimizer) {
     graph::zoo::Layers layers;
     const auto x = layers.builder().add_input("input", {DType::F32, {8, 6}});
     const auto y = layers.linear("b", layers.relu("relu", layers.linear("a", x, 6)), 3);
-    return graph::build_training_graph(graph::with_initial_values(std::move(layers).finish(y, "output")), {});
+    graph::TrainingOptions options;
+    options.optimizer.name = optimizer;
+    return graph::build_training_graph(graph::with_initial_values(std::move(layers).finish(y, "output")), options);
   }
   /// What reading the document says; empty where it is taken.
   [[nodiscard]] std::string refusal(const Json& changed) const {
@@ -47,7 +50,7 @@ struct Written {
   std::string plan;
   TemporaryFolder folder;
   std::string path = folder / "program.json";
-  graph::TrainingGraph training = mlp();
+  graph::TrainingGraph training;
   Json document;
 };
 
@@ -89,6 +92,37 @@ TEST_CASE("a Program's file read again is the same file") {
   const auto heading = read_program_heading(w.path);
   CHECK(heading.context.batch == 8);
   CHECK(heading.plan == parse_plan(plan));
+}
+
+TEST_CASE("a Program's file says who decomposes what and when it is sent, or is refused") {
+  const Written w("dp=2,decompositions=spread", "kfac");
+  const auto again = read_program_file(w.path, w.lowered(), w.training.graph);
+  write_program_file(w.path, again, w.training.graph, {"mlp", w.training.graph.hash(), 8, "auto", "f32"});
+  CHECK(Json::parse(text_of(w.path)) == w.document);
+  const auto refusal_of = [&](const auto& spoil) {
+    auto changed = w.document;
+    spoil(changed["roles"][0]);
+    return w.refusal(changed);
+  };
+  const auto first_broadcast = [](Json& role) -> Json& {
+    return *std::ranges::find_if(role["collectives"], [](const Json& c) { return c["kind"] == "broadcast"; });
+  };
+  const auto first = [](Json& role, const auto& wanted) -> Json& {
+    for (auto& body : role["bodies"])
+      for (auto& i : body["instructions"])
+        if (wanted(i)) return i;
+    throw InternalError("no such instruction");
+  };
+  const auto is_renewal = [](const Json& i) { return i.value("during", "") == "renewals"; };
+  const auto is_left_to_one = [](const Json& i) { return i["kind"] == "kernel" && i.contains("collective"); };
+  CHECK_THAT(refusal_of([&](Json& role) { first_broadcast(role)["root"] = 2; }), contains("root is a rank of dp, below 2"));
+  CHECK_THAT(refusal_of([&](Json& role) { first_broadcast(role)["root"] = -1; }), contains("root is a rank of dp"));
+  CHECK_THAT(refusal_of([&](Json& role) { first_broadcast(role)["every"] = 0; }), contains("every is a number of steps"));
+  CHECK_THAT(refusal_of([&](Json& role) { first_broadcast(role)["kind"] = "all-gather"; }),
+             contains("broadcast of what one rank makes"));
+  CHECK_THAT(refusal_of([&](Json& role) { role["collectives"][0]["root"] = 1; }), contains("root is of a broadcast"));
+  CHECK_THAT(refusal_of([&](Json& role) { first(role, is_renewal)["inputs"].erase(1); }), contains("number of the step"));
+  CHECK_THAT(refusal_of([&](Json& role) { first(role, is_left_to_one)["collective"] = 0; }), contains("broadcast of what one rank makes"));
 }
 
 TEST_CASE("a key that a Program's file does not know is refused by name") {

@@ -22,6 +22,7 @@ struct Sample {
   std::string_view key;
   const char *before, *after;
   const char* model = kGpt;
+  const char* optimizer = "adam";  ///< of our own execution
 };
 constexpr Sample kSamples[] = {
     {"dp", "dp=1", "dp=2"},
@@ -45,6 +46,7 @@ constexpr Sample kSamples[] = {
     {"outer", "dp=2", "dp=2,outer=nesterov"},
     {"staleness", "dp=2", "dp=2,staleness=1"},
     {"servers", "dp=2", "dp=2,servers=1"},
+    {"decompositions", "dp=2", "dp=2,decompositions=spread", kGpt, "soap"},
     {"exact_steps", "dp=2", "dp=2,exact_steps=100"},
     {"allreduce", "dp=8", "dp=8,allreduce=binomial-tree"},
     {"overlap", "dp=8", "dp=8,overlap=off", kWide},
@@ -57,9 +59,9 @@ constexpr Sample kSamples[] = {
 
 /// A predictor with everything that it refers to.
 struct Asked {
-  explicit Asked(const char* model, std::string_view framework)
+  explicit Asked(const char* model, std::string_view framework, const char* optimizer = "adam")
       : platform(platforms::load("dgx-a100")),
-        training(graph::build_training_graph(graph::with_initial_values(graph::zoo::build(model, kBatch)), adam())),
+        training(graph::build_training_graph(graph::with_initial_values(graph::zoo::build(model, kBatch)), trained_by(optimizer))),
         dims(std::make_shared<const graph::LogicalDims>(training.graph)),
         costs(platforms::device_of(platform, 0), {}, "f32") {
     if (framework == "rehearse")
@@ -68,9 +70,9 @@ struct Asked {
       predictor = framework_predictor({graph::zoo::build(model, kBatch), "f32", "adam"}, platform, *costmodel::find_framework(framework));
   }
 
-  static graph::TrainingOptions adam() {
+  static graph::TrainingOptions trained_by(const char* optimizer) {
     graph::TrainingOptions options;
-    options.optimizer = {"adam", {}};
+    options.optimizer = {optimizer, {}};
     return options;
   }
 
@@ -103,7 +105,7 @@ TEST_CASE("a key of a plan changes the answer of every evaluator, or is refused 
     CAPTURE(row.key);
     REQUIRE(sample != std::end(kSamples));  // a new key needs a row here
     for (const auto* framework : {"rehearse", "megatron-core", "torchtitan", "pytorch", "jax"}) {
-      const Asked asked(sample->model, framework);
+      const Asked asked(sample->model, framework, sample->optimizer);
       for (const Evaluate evaluate : {&by_closed_forms, &by_playing}) {
         CAPTURE(framework, sample->after, evaluate == &by_playing);
         const auto before = evaluate(*asked.predictor, plan::parse_plan(sample->before));
