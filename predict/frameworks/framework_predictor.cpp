@@ -214,7 +214,7 @@ class FrameworkPredictor final : public Predictor {
   /// Of one sample.
   [[nodiscard]] static double flops_of(const ModelParts& model) {
     double flops = 0;
-    for (const auto& part : model.parts) flops += part.flops * part.repeats;
+    for (const auto& part : model.parts) flops += part.computed_flops * part.repeats;
     return flops;
   }
 

@@ -66,6 +66,7 @@ struct Part {
   double trained_tensors = 0;
   double boundary_bytes = 0;                  ///< result of the last node: what a pipeline sends
   double flops = 0;                           ///< useful ones of a step, of one sample: forward and backward
+  double computed_flops = 0;                  ///< what is left of them where transforms of convolutions save some
   std::optional<std::uint32_t> last_product;  ///< node of the last dense product: recomputation that stops early leaves it out
   Kept kept;
 };

@@ -133,8 +133,10 @@ void RowCollector::backward(const CostRow& row, bool weight_gradient) {
 }
 
 /// Of the whole model and one sample.
-void RowCollector::count_flops(double forward, Gradients g) {
-  part_.flops += forward * (1 + (g.data ? 1 : 0) + (g.weight ? 1 : 0)) / static_cast<double>(s_.model.batch());
+void RowCollector::count_flops(double forward, Gradients g, double saving) {
+  const double all = forward * (1 + (g.data ? 1 : 0) + (g.weight ? 1 : 0)) / static_cast<double>(s_.model.batch());
+  part_.flops += all;
+  part_.computed_flops += all / saving;
 }
 
 void RowCollector::product(RateKind kind, const MatmulShape& shape, Gradients g) {
@@ -282,7 +284,7 @@ void RowCollector::convolution(const graph::Node& node) {
   const bool data_gradient = flow().gradient(node.inputs[0]);
   const double whole = graph::work_of(graph::schema(node), graph::NodeTypes(graph(), node).view()).flops.value();
   const bool weight_gradient = flow().gradient(node.inputs[1]);
-  count_flops(whole, {data_gradient, weight_gradient});
+  count_flops(whole, {data_gradient, weight_gradient}, saving_of(node));
   if (is_depthwise(node, x, w))
     depthwise_convolution(
         whole * s_.elements(node.outputs[0]) / static_cast<double>(graph::element_count(graph()[node.outputs[0]].type.shape)), moved,
@@ -293,6 +295,15 @@ void RowCollector::convolution(const graph::Node& node) {
   const bool turned = s_.precision.matrix_units && !(element_bytes() == 2 ? recipe.channels_last : recipe.channels_last_single);
   if (turned || (s_.job.profile.volumes_transposed && x.size() > 4)) layout_conversions(moved, data_gradient);
   if (node.inputs.size() > 2 && node.inputs[2] != TensorId::None) bias(node);
+}
+
+double RowCollector::saving_of(const graph::Node& node) const {
+  const bool direct =
+      s_.precision.matrix_units || graph::schema(node).name == "ConvTranspose" || node.attributes.integer("group", 1) > 1;
+  if (direct) return 1;
+  const auto x = s_.operand(node_, 0);
+  const auto strides = node.attributes.integers("strides", std::vector<std::int64_t>(x.size() - 2, 1));
+  return winograd_saving(s_.operand(node_, 1), s_.local(node.outputs[0]), strides);
 }
 
 /// Implicit products: forward (NPQ, K, CRS), data gradient (NHW, C, KRS/stride²), weight gradient (K, CRS, NPQ) (Chetlur et al. 2014).
@@ -312,7 +323,7 @@ void RowCollector::dense_convolution(const graph::Node& node) {
   const MatmulShape data =
       transposed ? MatmulShape{in, c, k * window, groups} : MatmulShape{in, c, std::max(1.0, k * window / stride), groups};
   const MatmulShape weights = transposed ? MatmulShape{c, k * window, in, groups} : MatmulShape{k, c * window, out, groups};
-  const double saving = p.matrix_units || transposed || groups > 1 ? 1 : winograd_saving(w, y, strides);
+  const double saving = saving_of(node);
   const double bytes = s_.bytes(node.inputs[0]) + s_.bytes(node.outputs[0]) + product_of(w, 0, w.size()) * p.element_bytes;
   const auto row = [&](const MatmulShape& m) {
     const double work = groups > 1

@@ -96,7 +96,9 @@ class RowCollector {
   void bytes(Pass forward, Pass backward, costmodel::RateKind = costmodel::RateKind::Elementwise);
   void forward(const costmodel::CostRow&);
   void backward(const costmodel::CostRow&, bool weight_gradient = false);
-  void count_flops(double forward, Gradients);
+  void count_flops(double forward, Gradients, double saving = 1);
+  /// FLOPs of a convolution over those that its transform leaves of them.
+  [[nodiscard]] double saving_of(const graph::Node&) const;
   [[nodiscard]] double passes_saved_by_chains(const graph::Node&) const;
   [[nodiscard]] bool image_tensor(graph::TensorId t) const;
   [[nodiscard]] const graph::Graph& graph() const { return s_.model.graph(); }

@@ -97,6 +97,26 @@ TEST_CASE("a fused attention computes scores of its queries' width and results o
   CHECK(work("192") == Approx(2 * sample::attention_work({8 * 4, 512, 512, 256, 192 + 192})));
 }
 
+TEST_CASE("what is computed of a convolution is what its transform leaves of it, where there is one") {
+  // The first convolution of VGG-11 has 3 channels, too few for a transform. Of the other seven, 3 x 3 at stride 1, those of 112, 56 and 28
+  // pixels are transformed tile by tile of 4 x 4 and keep 1 / 2.7, those of 14 pixels of 2 x 2 and keep 1 / 2.25.
+  const auto counted = [](const char* dtype) {
+    std::pair<double, double> all;
+    for (const auto& part : Sample("zoo:vgg11?batch=8", platforms::load("dgx-a100"), "pytorch", dtype).parts().parts)
+      all.first += part.flops * part.repeats, all.second += part.computed_flops * part.repeats;
+    return all;
+  };
+  const auto convolution = [](double pixels, double in, double out) { return 3 * (2 * 9 * in + 1) * pixels * pixels * out; };  // and a bias
+  const double large = convolution(112, 64, 128) + convolution(56, 128, 256) + convolution(56, 256, 256) + convolution(28, 256, 512) +
+                       convolution(28, 512, 512),
+               small = 2 * convolution(14, 512, 512);
+  const auto [whole, computed] = counted("f32");
+  CHECK(whole - computed == Approx(large * (1 - 1 / 2.7) + small * (1 - 1 / 2.25)).epsilon(1e-9));
+  const auto [of_matrix_units, all_of_them] = counted("bf16");
+  CHECK(of_matrix_units == Approx(whole));
+  CHECK(all_of_them == Approx(of_matrix_units));
+}
+
 TEST_CASE("a model without repetitions is not folded") {
   const auto whole = graph::zoo::build("zoo:vgg11?image=32&classes=10&batch=4");
   const FoldedModel folded(whole, Grain::Nodes);
