@@ -27,7 +27,10 @@ constexpr std::array kColumns{Column{"loss", &MetricsEntry::loss},
                               Column{"samples_per_second", &MetricsEntry::samples_per_second},
                               Column{"tokens_per_second", &MetricsEntry::tokens_per_second},
                               Column{"resident_bytes", &MetricsEntry::resident_bytes},
-                              Column{"eval_loss", &MetricsEntry::eval_loss}};
+                              Column{"eval_loss", &MetricsEntry::eval_loss},
+                              Column{"eval_accuracy", &MetricsEntry::eval_accuracy},
+                              Column{"gradient_square", &MetricsEntry::gradient_square},
+                              Column{"gradient_variance", &MetricsEntry::gradient_variance}};
 
 [[noreturn]] void refuse(const std::string& path, std::size_t line, const std::string& why) {
   throw BadInput(path, "line " + std::to_string(line) + ": " + why + "; give a file that run --metrics wrote");

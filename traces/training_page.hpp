@@ -12,7 +12,8 @@ namespace rehearsal::traces {
 /// A line of `run --metrics`; what it does not say, or says as null, is missing.
 struct MetricsEntry {
   std::int64_t step = 0;
-  std::optional<double> loss, seconds, samples_per_second, tokens_per_second, resident_bytes, eval_loss;
+  std::optional<double> loss, seconds, samples_per_second, tokens_per_second, resident_bytes, eval_loss, eval_accuracy, gradient_square,
+      gradient_variance;
 };
 
 struct MetricsFile {

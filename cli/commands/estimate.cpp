@@ -10,6 +10,7 @@
 #include "cli/hours.hpp"
 #include "cli/platform_options.hpp"
 #include "cli/power_caps.hpp"
+#include "cli/target_answer.hpp"
 #include "cli/vary.hpp"
 
 namespace rehearsal::cli {
@@ -23,6 +24,7 @@ struct EstimateOptions {
   std::vector<std::string> vary;
   std::string hours;
   BudgetOptions budget;
+  TargetOptions target;
 };
 
 /// A budget says how long is trained, and is answered by closed forms.
@@ -33,6 +35,19 @@ int estimate_budget(const EstimateOptions& o, Fidelity fidelity, Terminal& termi
   if (!o.vary.empty()) throw BadInput("--vary", "and --budget exclude each other; --sizes asks about several sizes");
   if (fidelity != Fidelity::Closed) throw BadInput("--fidelity " + o.fidelity, "a budget is answered by closed forms; leave it out");
   terminal.print(budget_answer(o.budget, {o.model, o.platform, o.goodput}, terminal));
+  return 0;
+}
+
+/// A target says how long is trained, too.
+int estimate_target(const EstimateOptions& o, Fidelity fidelity, Terminal& terminal) {
+  const std::string option = o.target.loss ? "--to-loss" : !o.target.accuracy.empty() ? "--to-accuracy" : "--reached";
+  if (o.budget.given()) throw BadInput("--budget", "and " + option + " exclude each other: both say how long is trained");
+  if (!o.budget.sizes.empty()) throw BadInput("--sizes", "is of a --budget; leave it out");
+  if (o.platform.input.extent.given()) throw BadInput(option, "says how long is trained; leave --steps, --epochs and --tokens out");
+  if (leaves_power_open(o.platform)) throw BadInput("--recipe " + o.platform.recipe, "with " + option + " give a limit of power in watts");
+  if (!o.hours.empty()) throw BadInput("--hours", "and " + option + " exclude each other: a target is asked with one price");
+  if (!o.vary.empty()) throw BadInput("--vary", "and " + option + " exclude each other; --batches asks about several batches");
+  terminal.print(target_answer(o.target, {o.model, o.platform, o.goodput, fidelity, o.budget.law}, terminal));
   return 0;
 }
 
@@ -51,6 +66,8 @@ PlatformOptions with_best_cap(const EstimateOptions& o, Fidelity fidelity, nlohm
 
 int estimate(const EstimateOptions& o, Terminal& terminal) {
   const auto fidelity = fidelity_of(o.fidelity);
+  o.target.require_target();
+  if (o.target.given()) return estimate_target(o, fidelity, terminal);
   o.budget.require_budget();
   if (o.budget.given()) return estimate_budget(o, fidelity, terminal);
   nlohmann::ordered_json caps;
@@ -86,6 +103,7 @@ Action add_estimate(CLI::App& app) {
   o->platform.input.add_to(app);
   o->goodput.add_to(app);
   o->budget.add_to(app);
+  o->target.add_to(app);
   app.add_option("--vary", o->vary,
                  "KEY=V1,V2,... or KEY=A..B (doubling): a row for every value of a key of the plan, of the platform (link.bandwidth, "
                  "device.memory, ...; x2 is a factor), of batch, devices or nodes; may be given several times")

@@ -115,6 +115,13 @@ class EstimateOptions(PredictionOptions, total=False):
     budget: Several
     sizes: Union[str, Sequence[str]]
     law: str
+    to_loss: Number
+    to_accuracy: Union[Number, str]
+    curves: Several
+    reached: str
+    batches: Union[str, Sequence[int]]
+    devices_follow: bool
+    svg: Text
     vary: Union[Several, Mapping[str, object]]
     hours: Text
 
@@ -206,7 +213,7 @@ class CollectiveOptions(PlaceOptions, total=False):
 
 
 #: Those that stand alone; the others that are True or False are on or off.
-FLAGS = frozenset({"layers", "program", "passes", "tensors", "dims", "kernels", "schema"})
+FLAGS = frozenset({"devices_follow", "layers", "program", "passes", "tensors", "dims", "kernels", "schema"})
 #: Those that are given once for every value.
 REPEATED = frozenset({"bind", "freeze", "train", "input", "data", "limit", "vary", "platform", "policy"})
 #: What the package itself says to the command.
