@@ -68,6 +68,12 @@ CollectiveLibrary::CollectiveLibrary(const platforms::Platform& platform) {
   fabric_ = &collective_table().fabric(nvlink_ ? LinkFamily::Nvlink : LinkFamily::Pcie, node.device.generation);
   if (const auto dims = platform.topology.parameters.find("dims"); dims != platform.topology.parameters.end())
     torus_dims_ = static_cast<double>(dims->second.size());
+  const auto parameter = [&](std::string_view key) {
+    const auto found = platform.topology.parameters.find(key);
+    return found == platform.topology.parameters.end() || found->second.empty() ? 0.0 : static_cast<double>(found->second.front());
+  };
+  adds_ = parameter("adds") > 0;
+  if (parameter("oversubscription") > 1) leaf_nodes_ = parameter("arity"), uplink_share_ = 1 / parameter("oversubscription");
   card_latency_ = node.nic.latency.value.value() / kMicro;
   const double port = intra_.bandwidth.value.value();
   for (int ranks = 1; ranks <= devices_; ++ranks) {
@@ -79,6 +85,23 @@ CollectiveLibrary::CollectiveLibrary(const platforms::Platform& platform) {
 }
 
 double CollectiveLibrary::bus_bandwidth(int ranks) const { return bus_[static_cast<std::size_t>(std::clamp(ranks, 1, devices_) - 1)]; }
+
+/// Neighbours lie in one leaf but for the first and the last: links up, of which a leaf has those of all its nodes, carry one node's.
+double CollectiveLibrary::uplinks_of_neighbours(int nodes) const {
+  return leaf_nodes_ == 0 || nodes <= leaf_nodes_ ? 1 : std::min(1.0, leaf_nodes_ * uplink_share_);
+}
+
+double CollectiveLibrary::uplinks_of_pairs(int nodes) const {
+  if (leaf_nodes_ == 0 || nodes <= leaf_nodes_) return 1;
+  const double leaving = (nodes - leaf_nodes_) / (nodes - 1);  // of what leaves a node
+  return std::min(1.0, uplink_share_ / leaving);
+}
+
+/// As many of a leaf as send together go through its links up.
+double CollectiveLibrary::uplinks_of_sends(NodesSending nodes) const {
+  if (leaf_nodes_ == 0 || nodes.all <= leaf_nodes_) return 1;
+  return std::min(1.0, leaf_nodes_ * uplink_share_ / std::min<double>(nodes.together, leaf_nodes_));
+}
 
 double CollectiveLibrary::card_rate(const Constants& c) const {
   return std::max(1e7, card_share_) * c[ethernet_ ? C::LinkEthernet : C::LinkInfiniband];
@@ -96,14 +119,15 @@ double hops_of(int ranks) {
 }
 }  // namespace
 
-double CollectiveLibrary::latency(CollectiveKind kind, double bytes, int inside, int nodes, const Constants& c) const {
+double CollectiveLibrary::latency(CollectiveKind kind, double bytes, const Spread& s, bool adds, const Constants& c) const {
+  const int nodes = s.nodes;
   const double f = kind == CollectiveKind::AllReduce ? 1.0 : 0.5;
-  double us = c[C::CollectiveLaunch] + f * 2 * hops_of(inside) * c[C::CollectiveStep] * (nvlink_ ? 1.0 : kPcieLatencyFactor);
+  double us = c[C::CollectiveLaunch] + f * 2 * hops_of(s.inside) * c[C::CollectiveStep] * (nvlink_ ? 1.0 : kPcieLatencyFactor);
   if (switched_ && bytes >= kProtocolSwitchBytes) us *= kProtocolSwitchCost;
   if (nodes > 1) {
     // Trees exist for all-reduce only; gather and scatter pass every node in turn, on a torus along one dimension after the other.
     const double along = torus_dims_ > 0 ? torus_dims_ * (std::pow(nodes, 1.0 / torus_dims_) - 1) : nodes - 1;
-    const double steps = kind == CollectiveKind::AllReduce ? 2 * std::log2(nodes) : along;
+    const double steps = adds ? 2 : kind == CollectiveKind::AllReduce ? 2 * std::log2(nodes) : along;
     us += steps * c[C::CollectiveNodeStep] * (ethernet_ ? kEthernetLatencyFactor : 1.0);
   }
   return us * 1e-6;
@@ -118,16 +142,25 @@ double CollectiveLibrary::seconds(CollectiveKind kind, double bytes, Group group
   const int nodes = (n + g - 1) / g;
   if (kind == CollectiveKind::AllToAll) {
     // What stays in the node takes its links while the rest takes the cards.
-    const double inside = bytes * (g - 1) / n / inside_rate(g, c), between = bytes * (n - g) / n / card_rate(c);
+    const double inside = bytes * (g - 1) / n / inside_rate(g, c),
+                 between = bytes * (n - g) / n / (card_rate(c) * uplinks_of_pairs(nodes));
     return std::max(inside, between) + c[C::CollectiveLaunch] * 1e-6 * (1 + std::log2(n));
   }
+  const double seconds = form_seconds(kind, bytes, {n, g, nodes}, false, c);
+  const bool may_add = adds_ && nodes > 1 && kind == CollectiveKind::AllReduce;
+  return may_add ? std::min(seconds, form_seconds(kind, bytes, {n, g, nodes}, true, c)) : seconds;
+}
+
+double CollectiveLibrary::form_seconds(CollectiveKind kind, double bytes, const Spread& s, bool adds, const Constants& c) const {
+  const int n = s.ranks, g = s.inside, nodes = s.nodes;
   const double f = kind == CollectiveKind::AllReduce ? 1.0 : 0.5;
   const double pass = f * c[C::CollectiveMemoryPasses] * (switched_ ? 1.0 : kMeshMemoryShare) * bytes / memory_rate_;
   const double inside = g > 1 ? f * 2 * (g - 1) / g * bytes / inside_rate(g, c) : 0;
-  const double wait = latency(kind, bytes, g, nodes, c);
+  const double wait = latency(kind, bytes, s, adds, c);
   if (nodes == 1) return inside + pass + wait;
-  const double share = trees_ ? (nodes - 1.0) / nodes : (n - 1.0) / n;
-  const double between = f * 2 * share * bytes / (g * card_rate(c)) * (1 + c[C::Congestion] * std::log2(nodes));
+  const double share = adds ? 0.5 : trees_ ? (nodes - 1.0) / nodes : (n - 1.0) / n;
+  const double rate = card_rate(c) * uplinks_of_neighbours(nodes);
+  const double between = f * 2 * share * bytes / (g * rate) * (1 + c[C::Congestion] * std::log2(nodes));
   return std::max(inside, between) + std::min(inside, between) / 4 + pass + wait;
 }
 
@@ -142,6 +175,7 @@ bool CollectiveLibrary::serves(const ProtocolRow& row, CollectiveKind kind, cons
   const bool closes = closes_[static_cast<std::size_t>(s.inside) - 1];
   if (row.passes == Passes::Ring && row.between == Between::Ring && kind == CollectiveKind::AllReduce && !closes) return false;
   if (row.passes == Passes::Switch && (fabric_->nvls == 0 || !switched_)) return false;
+  if (row.between == Between::Switch && !adds_) return false;
   switch (row.where) {
     case Reach::Node:
       return s.nodes == 1;
@@ -180,10 +214,14 @@ double CollectiveLibrary::card_seconds(const ProtocolRow& row, CollectiveKind ki
   if (s.nodes == 1) return 0;
   const auto& cards = collective_table().cards;
   const double n = s.ranks, nodes = s.nodes;
-  const double rate = std::max(1e7, card_share_) * row.card_share * (ethernet_ ? c[C::LinkEthernet] : cards.share);
+  const double uplinks = row.passes == Passes::Pairs ? uplinks_of_pairs(s.nodes) : uplinks_of_neighbours(s.nodes);
+  const double rate = std::max(1e7, card_share_) * row.card_share * (ethernet_ ? c[C::LinkEthernet] : cards.share) * uplinks;
   const double ramp = filling(cards.ramp, cards.ramp_time, s.inside * rate, bytes);
   if (row.passes == Passes::Pairs) return (n - s.inside) / n * bytes / rate * ramp;
-  const double share = passes_whole(kind) ? 1 : row.between == Between::Tree ? (nodes - 1) / nodes : (n - 1) / n;
+  const double share = passes_whole(kind)                ? 1
+                       : row.between == Between::Switch ? 1 / rounds(kind)
+                       : row.between == Between::Tree   ? (nodes - 1) / nodes
+                                                        : (n - 1) / n;
   return rounds(kind) * share * bytes / (s.inside * rate) * ramp * (1 + c[C::Congestion] * std::log2(nodes));
 }
 
@@ -195,7 +233,7 @@ double CollectiveLibrary::seconds_of(const ProtocolRow& row, CollectiveKind kind
   const double crossed = row.between == Between::Ring ? s.nodes : 1;
   us += fabric_->hop * row.hop * (row.passes == Passes::Ring ? f * crossed * hops_of(s.inside) : s.ranks - 1);
   if (s.nodes > 1) {
-    const double steps = row.between == Between::Tree ? f * std::log2(s.nodes) : f * (s.nodes - 1);
+    const double steps = row.between == Between::Switch ? 2 : row.between == Between::Tree ? f * std::log2(s.nodes) : f * (s.nodes - 1);
     const double cards_wait = card_latency_ > 0 ? card_latency_ / cards.usual_latency : 1;  // platforms of records may not say
     us += steps * row.node_step * cards_wait * (ethernet_ ? kEthernetLatencyFactor : 1.0);
   }
@@ -215,9 +253,9 @@ LibraryTime CollectiveLibrary::library(CollectiveKind kind, double bytes, Group 
   return best;
 }
 
-double CollectiveLibrary::send(double bytes, bool between_nodes, const Constants& c) const {
+double CollectiveLibrary::send(double bytes, bool between_nodes, const Constants& c, NodesSending nodes) const {
   if (bytes <= 0) return 0;
-  if (between_nodes) return bytes / card_rate(c) + c[C::CollectiveNodeStep] * 1e-6;
+  if (between_nodes) return bytes / (card_rate(c) * uplinks_of_sends(nodes)) + c[C::CollectiveNodeStep] * 1e-6;
   const bool mesh = intra_.kind == platforms::IntraKind::NvlinkMesh;
   const double rate = inside_rate(devices_, c) * (mesh ? kMeshSendShare : 1.0);
   return bytes / rate + c[C::CollectiveStep] * 1e-6;

@@ -18,6 +18,11 @@ struct Group {
   int per_node = 0;  ///< 0: as many as a node has devices
 };
 
+/// Nodes whose devices all send at a time, each to one of as many others, and all nodes in use.
+struct NodesSending {
+  int together = 1, all = 1;
+};
+
 /// What the vendor's library takes for a collective, and how.
 struct LibraryTime {
   double seconds = 0;
@@ -41,7 +46,7 @@ class CollectiveLibrary {
   /// The collective by itself, as nccl-tests measure it: the algorithm and protocol of least time (costmodel/collective_table.hpp).
   [[nodiscard]] LibraryTime library(CollectiveKind, double bytes, Group, const Constants&, LibraryRelease = kNewestRelease) const;
   /// Seconds of a send of `bytes` from one rank to another, over the network when `between_nodes`.
-  [[nodiscard]] double send(double bytes, bool between_nodes, const Constants&) const;
+  [[nodiscard]] double send(double bytes, bool between_nodes, const Constants&, NodesSending = {}) const;
   /// Bytes per second that a ring of `ranks` of one node moves, without protocol losses.
   [[nodiscard]] double bus_bandwidth(int ranks) const;
   [[nodiscard]] double card_rate(const Constants&) const;  ///< a device's share of its node's cards, after protocol losses
@@ -49,12 +54,18 @@ class CollectiveLibrary {
   [[nodiscard]] int devices_per_node() const { return devices_; }
 
  private:
-  [[nodiscard]] double latency(CollectiveKind, double bytes, int inside, int nodes, const Constants&) const;
-
+  /// Of the cards' rate: what links up from leaves leave to neighbours that send to each other all around so many nodes, and to all nodes
+  /// that send to all.
+  [[nodiscard]] double uplinks_of_neighbours(int nodes) const;
+  [[nodiscard]] double uplinks_of_pairs(int nodes) const;
+  [[nodiscard]] double uplinks_of_sends(NodesSending) const;
   /// Which of a group's ranks share a node, and how many nodes there are.
   struct Spread {
     int ranks, inside, nodes;
   };
+  /// The closed form of seconds(), where switches between nodes do not add, or do.
+  [[nodiscard]] double form_seconds(CollectiveKind, double bytes, const Spread&, bool adds, const Constants&) const;
+  [[nodiscard]] double latency(CollectiveKind, double bytes, const Spread&, bool adds, const Constants&) const;
   [[nodiscard]] Spread spread_of(Group) const;
   [[nodiscard]] bool serves(const ProtocolRow&, CollectiveKind, const Spread&, LibraryRelease) const;
   [[nodiscard]] double seconds_of(const ProtocolRow&, CollectiveKind, double bytes, const Spread&, const Constants&) const;
@@ -67,6 +78,9 @@ class CollectiveLibrary {
   double torus_dims_ = 0;     ///< of the network between nodes; 0: it is none
   std::vector<double> bus_;   ///< by ranks - 1: bytes per second without protocol losses
   std::vector<bool> closes_;  ///< by ranks - 1: whether a ring of wires does
+  double leaf_nodes_ = 0;    ///< of a fat-tree whose leaves have less bandwidth up than their cards; 0: none has
+  double uplink_share_ = 1;  ///< of that bandwidth
+  bool adds_ = false;        ///< switches between nodes do
   int devices_ = 1;
   double card_share_ = 0;   ///< bytes per second of a device's share of the cards
   double memory_rate_ = 0;  ///< bytes per second of device memory, datasheet

@@ -18,7 +18,7 @@ using platforms::ObjectReader;
 constexpr std::array<std::string_view, 2> kLinkNames{"nvlink", "pcie"};
 constexpr std::array<std::string_view, 2> kStepNames{"form", "table"};
 constexpr std::array<std::string_view, 3> kPassesNames{"ring", "switch", "pairs"};
-constexpr std::array<std::string_view, 2> kBetweenNames{"ring", "tree"};
+constexpr std::array<std::string_view, 3> kBetweenNames{"ring", "tree", "switch"};
 constexpr std::array<std::string_view, 4> kReachNames{"any", "node", "nodes", "lone-ranks"};
 constexpr std::size_t kMostRows = 200;
 constexpr double kMostMicroseconds = 1000, kMostBytes = 1e10, kLeastShare = 0.001, kMostShare = 1.2;

@@ -48,7 +48,8 @@ enum class Passes : std::uint8_t {
   Switch,  ///< the switch adds and spreads: one hop, (g+1)/g·S bytes
   Pairs,   ///< every rank with every other: g-1 hops, (g-1)/g·S bytes
 };
-enum class Between : std::uint8_t { Ring, Tree };                 ///< f(N-1) steps between nodes, or f·log2 N
+/// f(N-1) steps between nodes, or f·log2 N; or one to the switches that add and one back, with S of the vector where a ring has 2(N-1)/N·S.
+enum class Between : std::uint8_t { Ring, Tree, Switch };
 enum class Reach : std::uint8_t { Any, Node, Nodes, LoneRanks };  ///< where the library has it: LoneRanks: one rank a node
 
 /// An algorithm with a protocol. Seconds of a vector of S bytes over g ranks of each of N nodes:

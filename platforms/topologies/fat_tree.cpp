@@ -14,6 +14,7 @@ constexpr std::array kFatTreeParameters{
     ParameterRow{.key = "arity", .meaning = "nodes of a leaf switch; subtrees of every switch above", .low = 2, .high = 65536},
     ParameterRow{.key = "levels", .meaning = "levels of switches", .high = 8},
     ParameterRow{.key = "oversubscription", .meaning = "cards of a leaf over its links up", .high = 1024, .fallback = 1},
+    kAddingSwitches,
 };
 
 /// Subtrees of level i (1 = leaf) hold arity^i nodes and have up(i) full-duplex links to level i + 1.

@@ -26,7 +26,7 @@ std::int64_t one(const Topology&) { return 1; }
 std::int64_t ports(const Topology& topology) { return parameter(topology, "ports"); }
 std::unique_ptr<Network> build_single(const Topology& topology, NetworkSize) { return std::make_unique<Crossbar>(*topology.latency); }
 
-constexpr std::array kSwitchParameters{ParameterRow{.key = "ports", .meaning = "nodes that fit"}};
+constexpr std::array kSwitchParameters{ParameterRow{.key = "ports", .meaning = "nodes that fit"}, kAddingSwitches};
 
 }  // namespace
 

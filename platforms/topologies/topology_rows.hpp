@@ -10,6 +10,10 @@ extern const TopologyRow kDragonfly;
 extern const TopologyRow kTorus;
 extern const TopologyRow kLinks;
 
+/// Of switches that reduce what passes them (SHARP: Graham et al., "Scalable hierarchical aggregation protocol", COMHPC 2016).
+inline constexpr ParameterRow kAddingSwitches{
+    .key = "adds", .meaning = "1: switches add what passes them; 0: they do not", .low = 0, .high = 1, .fallback = 0};
+
 /// In the order of topology_rows().
 inline constexpr const TopologyRow* kTopologies[] = {&kSingle, &kSwitch, &kFatTree, &kDragonfly, &kTorus, &kLinks};
 

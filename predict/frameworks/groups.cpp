@@ -57,7 +57,10 @@ RankGroups groups_of(const platforms::Platform& platform, const plan::Plan& plan
   const int devices = devices_of_a_node(platform);
   groups.nodes = std::max(1, (plan.ranks() + devices - 1) / devices);
   for (const auto& axis : mesh)
-    if (axis.name == "pp") groups.stages_between_nodes = groups.nodes > 1 && axis.stride >= devices;
+    if (axis.name == "pp") {
+      groups.stages_between_nodes = groups.nodes > 1 && axis.stride >= devices;
+      groups.nodes_of_stage = std::max(1, axis.stride / devices);
+    }
   return groups;
 }
 

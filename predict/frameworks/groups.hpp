@@ -11,6 +11,7 @@ struct RankGroups {
   costmodel::Group replicas;          ///< that sum their gradients: data and context parallel ones
   costmodel::Group shards, copies;    ///< of these: over which `zero` shards, and those that have the same part of it
   bool stages_between_nodes = false;  ///< a stage and the next one are on different nodes
+  int nodes_of_stage = 1;             ///< that send to the next one
   int nodes = 1;                      ///< that the plan uses
 };
 [[nodiscard]] RankGroups groups_of(const platforms::Platform&, const plan::Plan&);

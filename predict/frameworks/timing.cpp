@@ -267,7 +267,9 @@ double StepTimer::parameter_gather(double elements) const {
   return collective(CollectiveKind::AllGather, elements * (precision_.element_bytes == 2 ? 2 : 4), groups_.shards);
 }
 
-double StepTimer::send(double bytes) const { return slowdown_ * network_.send(bytes, groups_.stages_between_nodes, c_); }
+double StepTimer::send(double bytes) const {
+  return slowdown_ * network_.send(bytes, groups_.stages_between_nodes, c_, {groups_.nodes_of_stage, groups_.nodes});
+}
 
 double StepTimer::accumulation(double parameters) const {
   if (job_.micro_batches < 2 || job_.recipe.optimizer == "none" || job_.profile.fused_accumulation) return 0;

@@ -119,6 +119,72 @@ TEST_CASE("between nodes: steps of the tree, and a node's cards share the vector
   CHECK(got.seconds == Approx(us * 1e-6 + between + cards.rest * inside));
 }
 
+namespace {
+
+/// 64 nodes of eight H100 behind leaves of four.
+platforms::Platform in_leaves(std::int64_t oversubscription, std::int64_t adds = 0) {
+  auto platform = platforms::load("dgx-h100");
+  platform.nodes.front().count = 64;
+  platform.topology.parameters = {{"arity", {4}}, {"levels", {3}}, {"oversubscription", {oversubscription}}, {"adds", {adds}}};
+  return platform;
+}
+
+}  // namespace
+
+TEST_CASE("links up from leaves that are fewer than their cards slow down what crosses them") {
+  auto c = published_constants().values;
+  c.set(Coefficient::Congestion, 0);
+  const double bytes = 4e9;
+  const auto seconds = [&](std::int64_t oversubscription, Kind kind, Group group) {
+    return CollectiveLibrary(in_leaves(oversubscription)).seconds(kind, bytes, group, c);
+  };
+  // Neighbours: of four nodes of a leaf one sends up, so that with half of the links up nothing is lost, with an eighth half of the rate.
+  const Group far{64, 8}, near{32, 8};
+  CHECK(seconds(4, Kind::ReduceScatter, far) == Approx(seconds(1, Kind::ReduceScatter, far)));
+  CHECK(seconds(8, Kind::ReduceScatter, near) == seconds(1, Kind::ReduceScatter, near));  // in one leaf
+  const double whole = seconds(1, Kind::ReduceScatter, far), half = seconds(8, Kind::ReduceScatter, far);
+  CHECK(half > 1.5 * whole);
+  CHECK(half < 2 * whole);
+  // All with all: of eight nodes seven get something of each, four of them in the other leaf: 4/7 of the traffic at an eighth of the rate.
+  const double inside = 56.0 / 64, rate = CollectiveLibrary(in_leaves(1)).card_rate(c);
+  const double slower = inside * bytes / rate * (8 * 4.0 / 7 - 1);
+  CHECK(seconds(8, Kind::AllToAll, far) - seconds(1, Kind::AllToAll, far) == Approx(slower));
+  // Sends: all four nodes of a leaf at a time have an eighth each, one alone half; in one leaf nothing is lost.
+  const CollectiveLibrary narrow(in_leaves(8));
+  const double start = c[Coefficient::CollectiveNodeStep] * 1e-6, card = bytes / rate;
+  CHECK(narrow.send(bytes, true, c, {4, 8}) == Approx(8 * card + start));
+  CHECK(narrow.send(bytes, true, c, {16, 64}) == Approx(8 * card + start));
+  CHECK(narrow.send(bytes, true, c, {1, 8}) == Approx(2 * card + start));
+  CHECK(narrow.send(bytes, true, c, {4, 4}) == Approx(card + start));
+}
+
+TEST_CASE("switches that add halve what passes the cards, and are asked for sums alone") {
+  auto c = published_constants().values;
+  c.set(Coefficient::Congestion, 0);
+  const CollectiveLibrary plain(in_leaves(1)), adding(in_leaves(1, 1));
+  const Group group{512, 8};
+  const auto sum = adding.library(Kind::AllReduce, 4e9, group, c);
+  CHECK(sum.algorithm == "nvls-collnet");
+  CHECK(plain.library(Kind::AllReduce, 4e9, group, c).algorithm == "nvls-tree");
+  CHECK(sum.seconds < plain.library(Kind::AllReduce, 4e9, group, c).seconds);
+  CHECK(adding.library(Kind::AllReduce, 4e9, group, c, {2, 16}).algorithm == "collnet");
+  CHECK(adding.library(Kind::AllReduce, 4e9, group, c, {2, 5}).algorithm != "collnet");
+  for (const Kind kind : {Kind::AllGather, Kind::ReduceScatter, Kind::AllToAll})
+    CHECK(adding.library(kind, 4e9, group, c).seconds == plain.library(kind, 4e9, group, c).seconds);
+  CHECK(adding.library(Kind::AllReduce, 4e9, {8, 8}, c).seconds == plain.library(Kind::AllReduce, 4e9, {8, 8}, c).seconds);
+
+  // One rank a node, 64 nodes of A100: 2 · 63/64 of the vector through a card becomes 1, and 2 log2 64 steps become 2.
+  auto ampere = platforms::load("dgx-a100");
+  ampere.nodes.front().count = 64;
+  const double before = CollectiveLibrary(ampere).seconds(Kind::AllReduce, 4e9, {64, 1}, c);
+  ampere.topology.parameters["adds"] = {1};
+  const CollectiveLibrary added(ampere);
+  const double saved_bytes = (2 * 63.0 / 64 - 1) * 4e9 / added.card_rate(c), saved_steps = (12 - 2) * c[Coefficient::CollectiveNodeStep] * 1e-6;
+  const auto& nic = ampere.nodes.front().nic;
+  CHECK(nic.kind == platforms::NicKind::Rdma);
+  CHECK(before - added.seconds(Kind::AllReduce, 4e9, {64, 1}, c) == Approx(saved_bytes + saved_steps));
+}
+
 struct Measured {
   const char* platform;
   Kind kind;
