@@ -73,7 +73,12 @@ CollectiveLibrary::CollectiveLibrary(const platforms::Platform& platform) {
     return found == platform.topology.parameters.end() || found->second.empty() ? 0.0 : static_cast<double>(found->second.front());
   };
   adds_ = parameter("adds") > 0;
-  if (parameter("oversubscription") > 1) leaf_nodes_ = parameter("arity"), uplink_share_ = 1 / parameter("oversubscription");
+  const double left = 1 - parameter("background") / 100;
+  if (platform.topology.kind == "fat-tree")
+    uplink_share_ = left / std::max(1.0, parameter("oversubscription"));
+  else
+    card_share_ *= left;  // on a torus cards are the links, on a dragonfly next to all of what they carry passes some
+  if (uplink_share_ < 1) leaf_nodes_ = parameter("arity");
   card_latency_ = node.nic.latency.value.value() / kMicro;
   const double port = intra_.bandwidth.value.value();
   for (int ranks = 1; ranks <= devices_; ++ranks) {
@@ -142,8 +147,7 @@ double CollectiveLibrary::seconds(CollectiveKind kind, double bytes, Group group
   const int nodes = (n + g - 1) / g;
   if (kind == CollectiveKind::AllToAll) {
     // What stays in the node takes its links while the rest takes the cards.
-    const double inside = bytes * (g - 1) / n / inside_rate(g, c),
-                 between = bytes * (n - g) / n / (card_rate(c) * uplinks_of_pairs(nodes));
+    const double inside = bytes * (g - 1) / n / inside_rate(g, c), between = bytes * (n - g) / n / (card_rate(c) * uplinks_of_pairs(nodes));
     return std::max(inside, between) + c[C::CollectiveLaunch] * 1e-6 * (1 + std::log2(n));
   }
   const double seconds = form_seconds(kind, bytes, {n, g, nodes}, false, c);
@@ -218,7 +222,7 @@ double CollectiveLibrary::card_seconds(const ProtocolRow& row, CollectiveKind ki
   const double rate = std::max(1e7, card_share_) * row.card_share * (ethernet_ ? c[C::LinkEthernet] : cards.share) * uplinks;
   const double ramp = filling(cards.ramp, cards.ramp_time, s.inside * rate, bytes);
   if (row.passes == Passes::Pairs) return (n - s.inside) / n * bytes / rate * ramp;
-  const double share = passes_whole(kind)                ? 1
+  const double share = passes_whole(kind)               ? 1
                        : row.between == Between::Switch ? 1 / rounds(kind)
                        : row.between == Between::Tree   ? (nodes - 1) / nodes
                                                         : (n - 1) / n;

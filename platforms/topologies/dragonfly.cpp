@@ -25,6 +25,7 @@ constexpr std::array kDragonflyParameters{
                  .low = 0,
                  .high = 1,
                  .fallback = 0},
+    kOtherTraffic,
 };
 
 /// Local link from router a to b of group g: (g·R + a)·R + b (a = b stays unused).

@@ -15,6 +15,7 @@ constexpr std::array kFatTreeParameters{
     ParameterRow{.key = "levels", .meaning = "levels of switches", .high = 8},
     ParameterRow{.key = "oversubscription", .meaning = "cards of a leaf over its links up", .high = 1024, .fallback = 1},
     kAddingSwitches,
+    kOtherTraffic,
 };
 
 /// Subtrees of level i (1 = leaf) hold arity^i nodes and have up(i) full-duplex links to level i + 1.

@@ -14,6 +14,10 @@ extern const TopologyRow kLinks;
 inline constexpr ParameterRow kAddingSwitches{
     .key = "adds", .meaning = "1: switches add what passes them; 0: they do not", .low = 0, .high = 1, .fallback = 0};
 
+/// Of links between switches, or between nodes of a torus.
+inline constexpr ParameterRow kOtherTraffic{
+    .key = "background", .meaning = "per cent of every link that other jobs' traffic takes", .low = 0, .high = 95, .fallback = 0};
+
 /// In the order of topology_rows().
 inline constexpr const TopologyRow* kTopologies[] = {&kSingle, &kSwitch, &kFatTree, &kDragonfly, &kTorus, &kLinks};
 

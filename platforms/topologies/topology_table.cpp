@@ -36,7 +36,9 @@ std::int64_t saturated_product(std::int64_t a, std::int64_t b) {
 }
 
 Link network_link(const Topology& topology, double width) {
-  return {*topology.bandwidth * width, *topology.latency, *topology.idle_power * width, *topology.busy_power * width, LinkRole::Network};
+  const double left = 1 - static_cast<double>(parameter(topology, kOtherTraffic.key)) / 100;
+  return {*topology.bandwidth * (width * left), *topology.latency, *topology.idle_power * width, *topology.busy_power * width,
+          LinkRole::Network};
 }
 
 }  // namespace rehearsal::platforms

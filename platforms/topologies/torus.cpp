@@ -10,7 +10,7 @@ namespace rehearsal::platforms {
 namespace {
 
 constexpr std::array kTorusParameters{
-    ParameterRow{.key = "dims", .meaning = "nodes along each dimension, innermost first", .high = 65536, .most = 6}};
+    ParameterRow{.key = "dims", .meaning = "nodes along each dimension, innermost first", .high = 65536, .most = 6}, kOtherTraffic};
 
 const std::vector<std::int64_t>& dims_of(const Topology& topology) {
   const auto found = topology.parameters.find("dims");

@@ -158,6 +158,23 @@ TEST_CASE("links up from leaves that are fewer than their cards slow down what c
   CHECK(narrow.send(bytes, true, c, {4, 4}) == Approx(card + start));
 }
 
+TEST_CASE("other jobs' traffic narrows links up from leaves, and the links of a torus") {
+  const auto& c = published_constants().values;
+  // Leaves of four with all their links up, of which half are taken: four nodes that send at a time have half a card each, one has all.
+  auto busy = in_leaves(1);
+  busy.topology.parameters["background"] = {50};
+  const CollectiveLibrary shared(busy), alone(in_leaves(1));
+  const double card = 4e9 / alone.card_rate(c), start = c[Coefficient::CollectiveNodeStep] * 1e-6;
+  CHECK(shared.send(4e9, true, c, {4, 8}) == Approx(2 * card + start));
+  CHECK(shared.send(4e9, true, c, {1, 8}) == Approx(card + start));
+  CHECK(shared.seconds(Kind::AllReduce, 4e9, {64, 8}, c) == alone.seconds(Kind::AllReduce, 4e9, {64, 8}, c));
+  auto torus = platforms::load("tpu-v4-pod");
+  REQUIRE(torus.topology.kind == "torus");
+  const double whole = CollectiveLibrary(torus).card_rate(c);
+  torus.topology.parameters["background"] = {20};
+  CHECK(CollectiveLibrary(torus).card_rate(c) == Approx(0.8 * whole));
+}
+
 TEST_CASE("switches that add halve what passes the cards, and are asked for sums alone") {
   auto c = published_constants().values;
   c.set(Coefficient::Congestion, 0);
@@ -179,7 +196,8 @@ TEST_CASE("switches that add halve what passes the cards, and are asked for sums
   const double before = CollectiveLibrary(ampere).seconds(Kind::AllReduce, 4e9, {64, 1}, c);
   ampere.topology.parameters["adds"] = {1};
   const CollectiveLibrary added(ampere);
-  const double saved_bytes = (2 * 63.0 / 64 - 1) * 4e9 / added.card_rate(c), saved_steps = (12 - 2) * c[Coefficient::CollectiveNodeStep] * 1e-6;
+  const double saved_bytes = (2 * 63.0 / 64 - 1) * 4e9 / added.card_rate(c),
+               saved_steps = (12 - 2) * c[Coefficient::CollectiveNodeStep] * 1e-6;
   const auto& nic = ampere.nodes.front().nic;
   CHECK(nic.kind == platforms::NicKind::Rdma);
   CHECK(before - added.seconds(Kind::AllReduce, 4e9, {64, 1}, c) == Approx(saved_bytes + saved_steps));

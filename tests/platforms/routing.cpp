@@ -1,3 +1,5 @@
+#include <cmath>
+#include <map>
 #include <set>
 
 #include "base/error.hpp"
@@ -106,6 +108,23 @@ TEST_CASE("an oversubscribed fat tree has fewer links up") {
   std::set<std::uint32_t> up;
   for (int node = 0; node < 4; ++node) up.insert(fabric.route(node, node + 4).links[1]);
   CHECK(up.size() == 2);
+}
+
+TEST_CASE("other jobs' traffic takes its share of every link between switches, and of no card") {
+  const auto narrowest = [](const char* kind, std::map<std::string, std::vector<std::int64_t>, std::less<>> parameters,
+                            std::int64_t background, int nodes) {
+    parameters["background"] = {background};
+    const Fabric fabric(cluster(nodes, 1, 1, kind, parameters));
+    double least = HUGE_VAL;
+    for (const auto link : fabric.route(0, nodes - 1).links)
+      if (fabric.link(link).role == LinkRole::Network) least = std::min(least, fabric.link(link).bandwidth.value());
+    return least;
+  };
+  const std::map<std::string, std::vector<std::int64_t>, std::less<>> tree{{"arity", {4}}, {"levels", {2}}}, torus{{"dims", {3, 3}}},
+      dragonfly{{"groups", {2}}, {"routers", {2}}, {"nodes_per_router", {2}}};
+  CHECK(narrowest("fat-tree", tree, 25, 8) == Approx(0.75 * narrowest("fat-tree", tree, 0, 8)));
+  CHECK(narrowest("torus", torus, 60, 9) == Approx(0.4 * narrowest("torus", torus, 0, 9)));
+  CHECK(narrowest("dragonfly", dragonfly, 60, 8) == Approx(0.4 * narrowest("dragonfly", dragonfly, 0, 8)));
 }
 
 TEST_CASE("a fat tree with full bisection carries every shift without sharing a link") {
