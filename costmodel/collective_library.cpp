@@ -75,7 +75,7 @@ CollectiveLibrary::CollectiveLibrary(const platforms::Platform& platform) {
   adds_ = parameter("adds") > 0;
   const double left = 1 - parameter("background") / 100;
   if (platform.topology.kind == "fat-tree")
-    uplink_share_ = left / std::max(1.0, parameter("oversubscription"));
+    link_share_ = left, uplink_share_ = left / std::max(1.0, parameter("oversubscription"));
   else
     card_share_ *= left;  // on a torus cards are the links, on a dragonfly next to all of what they carry passes some
   if (uplink_share_ < 1) leaf_nodes_ = parameter("arity");
@@ -93,19 +93,19 @@ double CollectiveLibrary::bus_bandwidth(int ranks) const { return bus_[static_ca
 
 /// Neighbours lie in one leaf but for the first and the last: links up, of which a leaf has those of all its nodes, carry one node's.
 double CollectiveLibrary::uplinks_of_neighbours(int nodes) const {
-  return leaf_nodes_ == 0 || nodes <= leaf_nodes_ ? 1 : std::min(1.0, leaf_nodes_ * uplink_share_);
+  return leaf_nodes_ == 0 || nodes <= leaf_nodes_ ? 1 : std::min(link_share_, leaf_nodes_ * uplink_share_);
 }
 
 double CollectiveLibrary::uplinks_of_pairs(int nodes) const {
   if (leaf_nodes_ == 0 || nodes <= leaf_nodes_) return 1;
   const double leaving = (nodes - leaf_nodes_) / (nodes - 1);  // of what leaves a node
-  return std::min(1.0, uplink_share_ / leaving);
+  return std::min(link_share_, uplink_share_ / leaving);
 }
 
 /// As many of a leaf as send together go through its links up.
 double CollectiveLibrary::uplinks_of_sends(NodesSending nodes) const {
   if (leaf_nodes_ == 0 || nodes.all <= leaf_nodes_) return 1;
-  return std::min(1.0, leaf_nodes_ * uplink_share_ / std::min<double>(nodes.together, leaf_nodes_));
+  return std::min(link_share_, leaf_nodes_ * uplink_share_ / std::min<double>(nodes.together, leaf_nodes_));
 }
 
 double CollectiveLibrary::card_rate(const Constants& c) const {

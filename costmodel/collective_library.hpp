@@ -80,6 +80,7 @@ class CollectiveLibrary {
   std::vector<bool> closes_;  ///< by ranks - 1: whether a ring of wires does
   double leaf_nodes_ = 0;    ///< of a fat-tree whose leaves have less bandwidth up than their cards; 0: none has
   double uplink_share_ = 1;  ///< of that bandwidth
+  double link_share_ = 1;    ///< of one link up, which other jobs leave to a message
   bool adds_ = false;        ///< switches between nodes do
   int devices_ = 1;
   double card_share_ = 0;   ///< bytes per second of a device's share of the cards

@@ -160,14 +160,16 @@ TEST_CASE("links up from leaves that are fewer than their cards slow down what c
 
 TEST_CASE("other jobs' traffic narrows links up from leaves, and the links of a torus") {
   const auto& c = published_constants().values;
-  // Leaves of four with all their links up, of which half are taken: four nodes that send at a time have half a card each, one has all.
+  // Leaves of four with all their links up, each half taken: a message that crosses has half a link, however many go at a time.
   auto busy = in_leaves(1);
   busy.topology.parameters["background"] = {50};
   const CollectiveLibrary shared(busy), alone(in_leaves(1));
   const double card = 4e9 / alone.card_rate(c), start = c[Coefficient::CollectiveNodeStep] * 1e-6;
   CHECK(shared.send(4e9, true, c, {4, 8}) == Approx(2 * card + start));
-  CHECK(shared.send(4e9, true, c, {1, 8}) == Approx(card + start));
-  CHECK(shared.seconds(Kind::AllReduce, 4e9, {64, 8}, c) == alone.seconds(Kind::AllReduce, 4e9, {64, 8}, c));
+  CHECK(shared.send(4e9, true, c, {1, 8}) == Approx(2 * card + start));
+  CHECK(shared.send(4e9, true, c, {4, 4}) == Approx(card + start));  // in one leaf
+  CHECK(shared.seconds(Kind::AllReduce, 4e9, {64, 8}, c) > 1.5 * alone.seconds(Kind::AllReduce, 4e9, {64, 8}, c));
+  CHECK(shared.seconds(Kind::AllReduce, 4e9, {32, 8}, c) == alone.seconds(Kind::AllReduce, 4e9, {32, 8}, c));
   auto torus = platforms::load("tpu-v4-pod");
   REQUIRE(torus.topology.kind == "torus");
   const double whole = CollectiveLibrary(torus).card_rate(c);
