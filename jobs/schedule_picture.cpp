@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/xml.hpp"
+
 namespace rehearsal::jobs {
 namespace {
 
@@ -14,12 +16,6 @@ std::string digits(double x) {
   char text[40];
   std::snprintf(text, sizeof text, "%.2f", x);
   return text;
-}
-
-std::string xml(std::string_view text) {
-  std::string out;
-  for (const char c : text) out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
-  return out;
 }
 
 /// Neighbouring jobs differ: hues go round by the golden angle.
@@ -40,7 +36,7 @@ class Panel {
 
   [[nodiscard]] std::string drawn(const ScheduleOutcome& outcome) const {
     std::string svg =
-        "<text class=\"title\" x=\"" + digits(kLeft) + "\" y=\"" + digits(top_ - 8) + "\">" + xml(outcome.policy) + "</text>\n";
+        "<text class=\"title\" x=\"" + digits(kLeft) + "\" y=\"" + digits(top_ - 8) + "\">" + xml_escaped(outcome.policy) + "</text>\n";
     svg += "<rect class=\"idle\" x=\"" + digits(kLeft) + "\" y=\"" + digits(top_) + "\" width=\"" + digits(kWidth - kLeft - kRight) +
            "\" height=\"" + digits(device_ * devices_) + "\"/>\n";
     for (const auto& stay : outcome.stays) svg += bars(stay);
@@ -60,7 +56,7 @@ class Panel {
   /// Devices side by side are one bar.
   [[nodiscard]] std::string bars(const Stay& stay) const {
     const auto& job = jobs_[stay.job];
-    std::string svg = "<g><title>" + xml(job.name) + ": " + std::to_string(stay.devices.size()) + " devices, " + to_text(stay.from) +
+    std::string svg = "<g><title>" + xml_escaped(job.name) + ": " + std::to_string(stay.devices.size()) + " devices, " + to_text(stay.from) +
                       " to " + to_text(stay.to) + "</title>";
     for (std::size_t n = 0; n < stay.devices.size();) {
       std::size_t end = n + 1;
@@ -74,7 +70,7 @@ class Panel {
     constexpr double kLetter = 6;
     if (room > kLetter * static_cast<double>(job.name.size()) && device_ * static_cast<double>(stay.devices.size()) >= kHighestDevice)
       svg += "<text class=\"job\" x=\"" + digits(x(stay.from) + 3) + "\" y=\"" + digits(y(stay.devices.front()) + kHighestDevice - 1) +
-             "\">" + xml(job.name) + "</text>";
+             "\">" + xml_escaped(job.name) + "</text>";
     return svg + "</g>\n";
   }
 

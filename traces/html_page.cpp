@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/error.hpp"
+#include "base/xml.hpp"
 #include "plan/schedules/model_chunks.hpp"
 #include "traces/compare.hpp"
 #include "traces/page_parts.hpp"
@@ -16,8 +17,8 @@ namespace {
 
 std::string heading(const Trace& t) {
   const auto note = t.plan.empty() ? std::string() : plan::other_mathematics(plan::parse_plan(t.plan));
-  return "<h2>" + escaped(t.kind) + ": " + escaped(t.model) + ", " + escaped(t.plan) + ", batch " + std::to_string(t.batch) + "</h2>\n" +
-         (note.empty() ? "" : "<p>" + escaped(note) + "</p>\n");
+  return "<h2>" + xml_escaped(t.kind) + ": " + xml_escaped(t.model) + ", " + xml_escaped(t.plan) + ", batch " + std::to_string(t.batch) + "</h2>\n" +
+         (note.empty() ? "" : "<p>" + xml_escaped(note) + "</p>\n");
 }
 
 /// What the timeline shows of the ranks.
@@ -34,7 +35,7 @@ std::string about_ranks(const Trace& trace, const StepRecord& step) {
 }
 
 std::string cells(const ComparedRow& row, bool both, double step) {
-  std::string text = "<tr><td class=\"text\">" + escaped(row.phase) + "</td><td class=\"text\">" + escaped(row.op) + "</td><td>" +
+  std::string text = "<tr><td class=\"text\">" + xml_escaped(row.phase) + "</td><td class=\"text\">" + xml_escaped(row.op) + "</td><td>" +
                      std::to_string(row.instructions) + "</td><td>" + seconds_text(row.predicted) + "</td>";
   if (both)
     text += "<td>" + seconds_text(row.measured) + "</td><td>" + seconds_text(row.error()) + "</td>";
@@ -48,7 +49,7 @@ std::string table(Comparison c, bool both, const std::array<std::string, 2>& kin
   constexpr std::size_t kShown = 12;
   if (!both) std::ranges::stable_sort(c.rows, std::greater<>(), &ComparedRow::predicted);
   const std::string head = "<table><tr><th class=\"text\">phase</th><th class=\"text\">operator</th><th>instructions</th><th>" +
-                           escaped(kinds[0]) + "</th><th>" + (both ? escaped(kinds[1]) + "</th><th>difference" : "share") + "</th></tr>\n";
+                           xml_escaped(kinds[0]) + "</th><th>" + (both ? xml_escaped(kinds[1]) + "</th><th>difference" : "share") + "</th></tr>\n";
   std::string shown = head, folded = head;
   for (std::size_t n = 0; n < c.rows.size(); ++n) (n < kShown ? shown : folded) += cells(c.rows[n], both, c.predicted_step);
   shown += cells({"step", "sum", c.predicted_step, c.measured_step, 0}, both, c.predicted_step) + "</table>\n";
@@ -99,8 +100,8 @@ std::string summary(std::span<const Trace> traces) {
     const auto step = typical_step(t);
     const double seconds = step.end - step.begin;
     const auto account = mean_account(t, step);
-    text += std::string("<tr") + (seconds == best ? " class=\"best\"" : "") + "><td class=\"text\">" + escaped(t.kind) +
-            "</td><td class=\"text\">" + escaped(t.plan) + "</td><td>" + seconds_text(seconds) + "</td><td>" +
+    text += std::string("<tr") + (seconds == best ? " class=\"best\"" : "") + "><td class=\"text\">" + xml_escaped(t.kind) +
+            "</td><td class=\"text\">" + xml_escaped(t.plan) + "</td><td>" + seconds_text(seconds) + "</td><td>" +
             fixed(best > 0 ? kPercent * (seconds / best - 1) : 0) + " %</td>" + share_of(account.compute, seconds) +
             share_of(account.exposed, seconds) + share_of(account.idle, seconds) + "<td>" + most_memory(t, step) + "</td></tr>\n";
   }
@@ -153,36 +154,19 @@ std::string title_of(const FoundPlans* found, std::span<const Trace> traces) {
 
 }  // namespace
 
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '<')
-      result += "&lt;";
-    else if (c == '>')
-      result += "&gt;";
-    else if (c == '&')
-      result += "&amp;";
-    else if (c == '"')
-      result += "&quot;";
-    else
-      result += c;
-  }
-  return result;
-}
-
 std::string fixed(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f", value);
   return text;
 }
 
-std::string seconds_text(double seconds) { return escaped(rehearsal::to_text(Seconds(seconds))); }
+std::string seconds_text(double seconds) { return xml_escaped(rehearsal::to_text(Seconds(seconds))); }
 
 std::string to_page(std::span<const Trace> traces) { return to_page(nullptr, traces); }
 
 std::string to_page(const FoundPlans* found, std::span<const Trace> traces) {
   if (traces.empty() && found == nullptr) throw BadInput("report", "needs at least one trace, or a search");
-  const auto title = escaped(title_of(found, traces));
+  const auto title = xml_escaped(title_of(found, traces));
   return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
          "content=\"width=device-width,initial-scale=1\">"
          "<title>" +

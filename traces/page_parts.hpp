@@ -10,8 +10,6 @@ namespace rehearsal::traces {
 [[nodiscard]] std::string_view tokens_script();    ///< plays micro-batches as tokens below the timelines
 [[nodiscard]] std::string_view timeline_script();  ///< draws what timeline_data() says into #timeline-0, #timeline-1, ...
 
-/// For text and attributes of HTML.
-[[nodiscard]] std::string escaped(std::string_view);
 inline constexpr double kPercent = 100;
 [[nodiscard]] std::string fixed(double);         ///< two digits behind the point
 [[nodiscard]] std::string seconds_text(double);  ///< "12.3 ms", escaped

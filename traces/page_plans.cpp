@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/units.hpp"
+#include "base/xml.hpp"
 #include "platforms/strict_json.hpp"
 #include "traces/html_page.hpp"
 #include "traces/page_parts.hpp"
@@ -15,7 +16,7 @@
 namespace rehearsal::traces {
 namespace {
 
-std::string bytes_text(double bytes) { return escaped(to_text(Bytes(bytes))); }
+std::string bytes_text(double bytes) { return xml_escaped(to_text(Bytes(bytes))); }
 
 /// "12 % more", "3 % less", "the same"
 std::string against(double value, double best, const char* more, const char* less) {
@@ -86,7 +87,7 @@ std::string front(std::span<const FoundPlan> plans) {
   svg += "<path d=\"" + line + "\" fill=\"none\" stroke=\"var(--forward)\"/>";
   for (const auto& plan : plans)
     svg += "<circle cx=\"" + fixed(x.at(plan.step_seconds)) + "\" cy=\"" + fixed(y.at(plan.memory_bytes)) + "\" r=\"5\" fill=\"var(--" +
-           (on_front(plan, plans) ? "forward" : "prologue") + ")\"><title>" + escaped(plan.plan) + ": " + seconds_text(plan.step_seconds) +
+           (on_front(plan, plans) ? "forward" : "prologue") + ")\"><title>" + xml_escaped(plan.plan) + ": " + seconds_text(plan.step_seconds) +
            ", " + bytes_text(plan.memory_bytes) + "</title></circle>";
   return svg + "</svg>\n<p>Plans on the line are quicker than all that need no more memory.</p>\n";
 }
@@ -111,10 +112,10 @@ std::string bar(const FoundPlan& plan) {
 
 std::string row(const FoundPlan& plan, const FoundPlan& first) {
   const bool is_first = &plan == &first;
-  return std::string("<tr") + (is_first ? " class=\"best\"" : "") + "><td class=\"text\">" + escaped(plan.plan) + "</td><td>" + bar(plan) +
+  return std::string("<tr") + (is_first ? " class=\"best\"" : "") + "><td class=\"text\">" + xml_escaped(plan.plan) + "</td><td>" + bar(plan) +
          "</td><td>" + seconds_text(plan.step_seconds) + "</td><td>" + seconds_text(plan.low) + " to " + seconds_text(plan.high) +
-         "</td><td>" + bytes_text(plan.memory_bytes) + "</td><td>" + escaped(to_text(Dollars(plan.cost_dollars))) +
-         "</td><td class=\"text\">" + (is_first ? "the best" : trade(plan, first)) + "</td><td class=\"text\">" + escaped(plan.why_not) +
+         "</td><td>" + bytes_text(plan.memory_bytes) + "</td><td>" + xml_escaped(to_text(Dollars(plan.cost_dollars))) +
+         "</td><td class=\"text\">" + (is_first ? "the best" : trade(plan, first)) + "</td><td class=\"text\">" + xml_escaped(plan.why_not) +
          "</td></tr>\n";
 }
 
@@ -122,9 +123,9 @@ std::string row(const FoundPlan& plan, const FoundPlan& first) {
 
 std::string plans_section(const FoundPlans& found) {
   const auto& plans = found.plans;
-  std::string text = "<h2>Plans for " + escaped(found.model) + " on " + escaped(found.platform) + "</h2>\n<p>batch " +
-                     std::to_string(found.batch) + ", " + escaped(found.dtype) + ", as " + escaped(found.framework) + " runs it; least " +
-                     escaped(found.objective) + " first</p>\n";
+  std::string text = "<h2>Plans for " + xml_escaped(found.model) + " on " + xml_escaped(found.platform) + "</h2>\n<p>batch " +
+                     std::to_string(found.batch) + ", " + xml_escaped(found.dtype) + ", as " + xml_escaped(found.framework) + " runs it; least " +
+                     xml_escaped(found.objective) + " first</p>\n";
   if (plans.size() > 1) text += front(plans);
   text += "<p class=\"key\">";
   for (const auto& part : kParts) text += std::string("<span style=\"background:var(--") + part.colour + ")\"></span>" + part.name;

@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/parse_number.hpp"
+#include "base/xml.hpp"
 #include "traces/page_parts.hpp"
 
 namespace rehearsal::traces {
@@ -157,7 +158,7 @@ std::string drawn(const Chart& chart) {
     return kPlotHeight - kBottomMargin - (y - ys.low) / ys.size() * (kPlotHeight - kBottomMargin - kTopMargin);
   };
   std::string svg =
-      "<h2>" + escaped(chart.title) + "</h2>\n<svg viewBox=\"0 0 " + svg_number(kTrainingPageWidth) + " " + svg_number(kPlotHeight) + "\">";
+      "<h2>" + xml_escaped(chart.title) + "</h2>\n<svg viewBox=\"0 0 " + svg_number(kTrainingPageWidth) + " " + svg_number(kPlotHeight) + "\">";
   const double y_step = tick_distance(ys.size(), 4), x_step = std::max(1.0, tick_distance(xs.size(), 8));
   for (double y = std::ceil(ys.low / y_step) * y_step; y <= ys.low + ys.size() * 1.0001; y += y_step)
     svg += "<line x1=\"" + svg_number(kLeftMargin) + "\" x2=\"" + svg_number(kTrainingPageWidth - 10) + "\" y1=\"" + svg_number(y_of(y)) +
@@ -195,7 +196,7 @@ Chart chart_of(std::span<const MetricsFile> trainings, const std::string& title,
 
 std::string summary(const MetricsFile& training, std::size_t number) {
   std::string text = "<li><b style=\"color:" + std::string(kTrainingPageColours[number % kTrainingPageColours.size()]) + "\">" +
-                     escaped(training.name) + "</b>";
+                     xml_escaped(training.name) + "</b>";
   const auto losses = curve_of(training, &MetricsEntry::loss, number).points;
   if (!losses.empty())
     text += ": " + number_text(losses.front().x) + " to " + number_text(losses.back().x) + " steps, loss from " +

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/units.hpp"
+#include "base/xml.hpp"
 
 namespace rehearsal::validation {
 namespace {
@@ -45,12 +46,6 @@ std::string text_of(const char* format, double value) {
 }
 
 std::string percent(double share) { return text_of("%.1f %%", 100 * share); }
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) result += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
-  return result;
-}
 
 std::vector<Point> points_of(std::span<const Verdict> verdicts, std::span<const Record> records, const Summary& summary) {
   std::vector<Point> points;
@@ -124,7 +119,7 @@ std::string mark(const Point& p, const Decades& axis) {
   const std::string colour = is_held(p) ? "var(--held)" : "var(--missed)";
   return line(x, up(predicted.low), x, up(predicted.high), ("stroke='" + colour + "' stroke-opacity='0.25'").c_str()) + "<circle cx='" +
          text_of("%.1f", x) + "' cy='" + text_of("%.1f", y) + "' r='3' fill='" + colour + "' fill-opacity='0.7'><title>" +
-         escaped(p.verdict->id) + "\nmeasured " + with_unit(p.key, p.measured) + "\npredicted " + with_unit(p.key, p.predicted) + " (" +
+         xml_escaped(p.verdict->id) + "\nmeasured " + with_unit(p.key, p.measured) + "\npredicted " + with_unit(p.key, p.predicted) + " (" +
          with_unit(p.key, predicted.low) + " to " + with_unit(p.key, predicted.high) + ")\n" + (p.error() > 0 ? "+" : "") +
          percent(p.error()) + "</title></circle>";
 }
@@ -141,7 +136,7 @@ std::string picture(const Panel& panel) {
   constexpr double kOff = 1.2;
   const auto axis = decades_of(panel);
   const double off = std::log10(kOff) / (axis.high - axis.low) * kPanelSide;
-  std::string svg = "<figure><figcaption><b>" + escaped(panel.family) + "</b> " + escaped(panel.key) + "<br>" +
+  std::string svg = "<figure><figcaption><b>" + xml_escaped(panel.family) + "</b> " + xml_escaped(panel.key) + "<br>" +
                     std::to_string(panel.points.size()) + (panel.points.size() == 1 ? " run" : " runs") + ", median error " +
                     median_error(panel) + "</figcaption><svg viewBox='-4 -4 " + text_of("%.0f", kPanelSide + 8) + " " +
                     text_of("%.0f", kPanelSide + 26) + "' role='img'>";
@@ -187,7 +182,7 @@ std::string family_table(const Summary& summary) {
   auto rows = summary.families;
   rows.push_back(summary.all);
   for (const auto& f : rows)
-    html += "<tr><td>" + escaped(f.family) + "</td><td>" + std::to_string(f.answered) + "</td><td>" + std::to_string(f.refused) +
+    html += "<tr><td>" + xml_escaped(f.family) + "</td><td>" + std::to_string(f.answered) + "</td><td>" + std::to_string(f.refused) +
             "</td><td>" + share_of(f.mean, f.answered) + "</td><td>" + share_of(f.median, f.answered) + "</td><td>" +
             share_of(static_cast<double>(f.held) / std::max(1, f.bounded), f.bounded) + "</td></tr>";
   return html + "</table>";
@@ -200,7 +195,7 @@ std::string worst_table(std::vector<Point> points) {
                     [&](const Point& a, const Point& b) { return badness(a) > badness(b); });
   std::string html = "<table><tr><th>record</th><th>quantity</th><th>measured</th><th>predicted</th><th>error</th></tr>";
   for (std::size_t i = 0; i < count; ++i)
-    html += "<tr><td>" + escaped(points[i].verdict->id) + "</td><td>" + points[i].key + "</td><td>" + text_of("%.4g", points[i].measured) +
+    html += "<tr><td>" + xml_escaped(points[i].verdict->id) + "</td><td>" + points[i].key + "</td><td>" + text_of("%.4g", points[i].measured) +
             "</td><td>" + text_of("%.4g", points[i].predicted) + "</td><td>" + percent(points[i].error()) + "</td></tr>";
   return html + "</table>";
 }

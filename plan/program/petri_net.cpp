@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/error.hpp"
+#include "base/xml.hpp"
 #include "plan/program/describe.hpp"
 
 namespace rehearsal::plan {
@@ -132,21 +133,8 @@ class NetBuilder {
   std::set<Message> sent_;
 };
 
-std::string escaped(const std::string& text) {
-  static const std::map<char, std::string> kEntities{{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}};
-  std::string safe;
-  for (const char c : text) {
-    const auto entity = kEntities.find(c);
-    if (entity != kEntities.end())
-      safe += entity->second;
-    else if (static_cast<unsigned char>(c) >= 0x20)
-      safe += c;
-  }
-  return safe;
-}
-
 std::string labelled(const std::string& element, const std::string& id, const std::string& name, const std::string& more) {
-  return "    <" + element + " id=\"" + id + "\"><name><text>" + escaped(name) + "</text></name>" + more + "</" + element + ">\n";
+  return "    <" + element + " id=\"" + id + "\"><name><text>" + xml_escaped(name) + "</text></name>" + more + "</" + element + ">\n";
 }
 
 }  // namespace
@@ -157,7 +145,7 @@ std::string to_pnml(const PetriNet& net, const std::string& name) {
   std::string text =
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<pnml xmlns=\"http://www.pnml.org/version-2009/grammar/pnml\">\n"
       "  <net id=\"step\" type=\"http://www.pnml.org/version-2009/grammar/ptnet\">\n    <name><text>" +
-      escaped(name) + "</text></name>\n    <page id=\"page\">\n";
+      xml_escaped(name) + "</text></name>\n    <page id=\"page\">\n";
   for (std::size_t p = 0; p < net.places.size(); ++p) {
     const int tokens = net.places[p].tokens;
     text += labelled("place", "p" + std::to_string(p), net.places[p].name,

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/units.hpp"
+#include "base/xml.hpp"
 
 namespace rehearsal::predict::scaling {
 namespace {
@@ -86,12 +87,6 @@ class ReturnPanel {
   LogAxis x_, y_;
 };
 
-std::string xml_of(const std::string& text) {
-  std::string out;
-  for (const char c : text) out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
-  return out;
-}
-
 }  // namespace
 
 std::string to_svg(std::span<const BatchPoint> points, std::optional<double> critical, const std::string& target) {
@@ -103,7 +98,7 @@ std::string to_svg(std::span<const BatchPoint> points, std::optional<double> cri
                     "stroke-dasharray:2 3;fill:none}circle{fill:#2563eb}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n";
   if (points.empty()) return svg + "</svg>\n";
   const ReturnPanel time(points, &BatchPoint::seconds, kTopEdge), money(points, &BatchPoint::dollars, second);
-  svg += time.drawn("time to " + xml_of(target) + " by batch", duration) + time.halving();
+  svg += time.drawn("time to " + xml_escaped(target) + " by batch", duration) + time.halving();
   svg += text_at(kPictureWidth - kRightEdge, kTopEdge - 10, "end", "dashed: half for twice the batch; dotted: critical batch");
   svg += money.drawn("cost by batch", [](double v) { return to_text(Dollars(v)); });
   if (critical) svg += time.mark(*critical) + money.mark(*critical);
