@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/op_schema.hpp"
+#include "plan/lowering/spread_decompositions.hpp"
 #include "predict/lowered_bounds.hpp"
 #include "predict/violations.hpp"
 
@@ -45,8 +46,7 @@ class LoweredPredictor final : public Predictor {
     limits_.weights = !use.weights.empty();
     limits_.batch_statistics = std::any_of(graph().nodes().begin(), graph().nodes().end(),
                                            [](const graph::Node& n) { return graph::schema(n).batch_statistics != 0; });
-    limits_.decompositions = std::ranges::any_of(
-        graph().nodes(), [](const graph::Node& n) { return graph::schema(n).family == graph::CostFamily::Decomposition; });
+    limits_.decompositions = plan::decomposes(graph());
     return limits_;
   }
 

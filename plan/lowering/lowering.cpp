@@ -347,11 +347,7 @@ void check_decompositions(const graph::TrainingGraph& training, const Plan& p, s
   const auto refuse = [&](bool holds, const std::string& problem) {
     if (holds) violations.push_back({"decompositions", "spread " + problem, "use decompositions=everywhere"});
   };
-  const auto& nodes = training.graph.nodes();
-  std::vector<graph::NodeId> all;
-  for (std::size_t n = 0; n < nodes.size(); ++n)
-    if (const auto id = static_cast<graph::NodeId>(n); decomposes(training.graph, id)) all.push_back(id);
-  refuse(all.empty(), "shares out what shampoo, soap and kfac decompose, and this optimizer decomposes nothing");
+  refuse(!decomposes(training.graph), "shares out what shampoo, soap and kfac decompose, and this optimizer decomposes nothing");
   refuse(p.dp / p.expert_ranks() < 2, "shares it out among replicas, of which there is one");
   refuse(p.local_steps > 0, "wants the same matrices on all replicas, and with local_steps each has its own");
 }

@@ -32,7 +32,10 @@ std::vector<int> shared_out(const std::vector<double>& work, int ranks) {
   return rank_of;
 }
 
-bool decomposes(const graph::Graph& g, NodeId n) { return graph::schema(g[n]).family == graph::CostFamily::Decomposition; }
+bool decomposes(const graph::Node& node) { return graph::schema(node).family == graph::CostFamily::Decomposition; }
+bool decomposes(const graph::Graph& g) {
+  return std::ranges::any_of(g.nodes(), [](const graph::Node& node) { return decomposes(node); });
+}
 
 /// Of this rank, those of which all replicas have the same: what is sharded among them is shared out already.
 std::vector<NodeId> RoleBuilder::decompositions_alike() const {
@@ -40,7 +43,7 @@ std::vector<NodeId> RoleBuilder::decompositions_alike() const {
   std::vector<NodeId> alike;
   for (std::size_t index = 0; index < g_.nodes().size(); ++index) {
     const auto n = static_cast<NodeId>(index);
-    if (!decomposes(g_, n) || !body_in(n, NodeGroup::Updates)) continue;
+    if (!decomposes(g_[n]) || !body_in(n, NodeGroup::Updates)) continue;
     const auto& layout = c_.sharding.layout(g_[n].outputs.front());
     bool whole = true;
     for (std::size_t a = 0; a < layout.size(); ++a) whole = whole && (c_.mesh_axis[a] != replicas || layout[a].replicated());

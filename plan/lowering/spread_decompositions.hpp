@@ -11,7 +11,8 @@ namespace rehearsal::plan {
 /// number 0, which stands for all of them in what is predicted.
 [[nodiscard]] std::vector<int> shared_out(const std::vector<double>& work, int ranks);
 
-/// Does the node decompose a matrix for an optimizer?
-[[nodiscard]] bool decomposes(const graph::Graph&, graph::NodeId);
+/// Does the node decompose a matrix for an optimizer, or any node of the graph?
+[[nodiscard]] bool decomposes(const graph::Node&);
+[[nodiscard]] bool decomposes(const graph::Graph&);
 
 }  // namespace rehearsal::plan
