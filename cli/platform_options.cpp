@@ -233,6 +233,10 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : option
   if (&framework == &costmodel::own_framework()) {
     require_own_choices(model, o);
     own_ = std::make_unique<Own>(model, o, platform_, warnings_);
+    const auto adds = platform_.topology.parameters.find("adds");
+    if (adds != platform_.topology.parameters.end() && adds->second.front() > 0)
+      warnings_.push_back("platform " + platform_.name +
+                          ": topology.adds: rehearse adds at its ranks, not in switches; sums are predicted as without");
     predictor_ = predict::lowered_predictor(own_->job);
     add_input(model, o);
     add_rules(model);

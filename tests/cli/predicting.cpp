@@ -467,3 +467,16 @@ TEST_CASE("messages of replicas that share a card take turns, by formulas as in 
     CHECK(step("closed") == Approx(step("full")).epsilon(0.03));
   }
 }
+
+TEST_CASE("what a program makes no use of in a platform is said") {
+  const TemporaryFolder folder;
+  auto document = nlohmann::json::parse(rehearse("platform show dgx-a100").out);
+  document["topology"]["adds"] = 1;
+  write_text(folder / "adding.json", document.dump());
+  const auto asked = [&](const std::string& framework) {
+    return rehearse("estimate zoo:vgg11 --batch 64 --dtype f32 --plan dp=16 --nodes 2 --framework " + framework + " --format json --platform " +
+                    (folder / "adding.json"));
+  };
+  CHECK_THAT(asked("rehearse").err, contains("topology.adds") && contains("adds at its ranks"));
+  CHECK(asked("pytorch").err.find("topology.adds") == std::string::npos);
+}
