@@ -11,10 +11,10 @@
 #include "base/parse_number.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/help/help_page.hpp"
+#include "cli/short_search.hpp"
 #include "cli/vary.hpp"
 #include "graph/zoo/scaled.hpp"
 #include "predict/scaling/sizing.hpp"
-#include "search/search.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -115,12 +115,7 @@ class BudgetedTraining {
     if (!question_.platform.plan.empty()) return {setup.plan(model, question_.platform).plan};
     std::vector<plan::Plan> plans;
     for (const auto& budget : budgets_) {
-      search::SearchOptions search;
-      search.objective = budget.row->objective;
-      search.plans = options_.plans;
-      search.top = 1;
-      Progress silent;
-      auto plan = search::search(setup.predictor(), search, silent).plans.front().answer.plan;
+      auto plan = best_of_few(setup, budget.row->objective);
       if (std::ranges::find(plans, plan) == plans.end()) plans.push_back(std::move(plan));
     }
     return plans;

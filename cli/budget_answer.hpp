@@ -14,7 +14,6 @@ namespace rehearsal::cli {
 struct BudgetOptions {
   std::vector<std::string> budgets;
   std::string sizes, law = "besiroglu";
-  std::int64_t plans = 300;
 
   void add_to(CLI::App&);  ///< --budget, --sizes, --law
   [[nodiscard]] bool given() const { return !budgets.empty(); }

@@ -6,12 +6,10 @@
 #include <tuple>
 
 #include "base/error.hpp"
-#include "search/search.hpp"
+#include "cli/short_search.hpp"
 
 namespace rehearsal::cli {
 namespace {
-
-constexpr std::int64_t kPlansLookedAt = 300;
 
 /// What a prediction says of a job on so many devices.
 struct PredictedPace {
@@ -42,12 +40,7 @@ class PacePredictor {
 
  private:
   [[nodiscard]] static plan::Plan plan_of(JobSetup& setup, const ModelOptions& model, const PlatformOptions& o, bool any) {
-    if (!any) return setup.plan(model, o).plan;
-    search::SearchOptions search;
-    search.plans = kPlansLookedAt;
-    search.top = 1;
-    Progress silent;
-    return search::search(setup.predictor(), search, silent).plans.front().answer.plan;
+    return any ? best_of_few(setup, "time") : setup.plan(model, o).plan;
   }
 
   [[nodiscard]] PredictedPace predicted(const jobs::TrainingOfJob& t, int devices) const {

@@ -11,12 +11,13 @@
 #include "base/error.hpp"
 #include "base/parse_number.hpp"
 #include "cli/assessment_json.hpp"
+#include "cli/budget_answer.hpp"
 #include "cli/help/help_page.hpp"
+#include "cli/short_search.hpp"
 #include "cli/training_curve.hpp"
 #include "cli/vary.hpp"
 #include "predict/scaling/batch_return.hpp"
 #include "predict/scaling/return_picture.hpp"
-#include "search/search.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -53,6 +54,10 @@ std::vector<Reached> reached_by(const std::string& text) {
   return all;
 }
 
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
 /// How steps follow from the batch, and what says so.
 struct KnownReturn {
   BatchReturn value;
@@ -67,6 +72,10 @@ class TargetedTraining {
     if (o.loss && !o.accuracy.empty()) throw BadInput("--to-loss", "and --to-accuracy exclude each other: a training ends at one target");
     if (o.loss && !(*o.loss > 0 && std::isfinite(*o.loss))) throw BadInput("--to-loss", "must be a finite loss above 0");
     if (!o.accuracy.empty()) accuracy_ = accuracy_of(o.accuracy);
+    if (!o.curves.empty() && !o.loss && !accuracy_)
+      throw BadInput("--curves " + o.curves.front(), "says nothing without a target; give --to-loss or --to-accuracy");
+    if (knows_trainings() && q.law != BudgetOptions{}.law)
+      throw BadInput("--law " + q.law, "is for language models of which no training is given; leave out --curves and --reached, or --law");
     if (!o.picture.empty()) require_place(o.picture);
     if (o.devices_follow && (!q.platform.devices || !q.model.batch))
       throw BadInput("--devices-follow", "takes the devices of a sample from --devices and --batch; give both");
@@ -84,28 +93,30 @@ class TargetedTraining {
   }
 
   [[nodiscard]] KnownReturn known() const {
-    if (options_.curves.empty() && options_.reached.empty()) return by_law();
+    if (!knows_trainings()) return by_law();
     KnownReturn k;
     std::vector<Reached> all = options_.reached.empty() ? std::vector<Reached>() : reached_by(options_.reached);
-    std::optional<double> critical;
+    std::vector<double> critical;
     for (const auto& file : options_.curves) {
       const auto curve = curve_of(file);
       const double steps = options_.loss ? steps_to_loss(curve, *options_.loss) : steps_to_accuracy(curve, accuracy_.value());
       all.push_back({curve.batch, steps});
-      critical = critical_batch(curve, steps);
       k.curves.push_back({{"file", file}, {"batch", curve.batch}, {"steps", steps}});
-      if (critical) k.curves.back()["critical_batch"] = *critical;
+      if (const auto measured = critical_batch(curve, steps)) {
+        critical.push_back(*measured);
+        k.curves.back()["critical_batch"] = *measured;
+      }
     }
     const bool alike = std::ranges::all_of(all, [&](const Reached& r) { return r.batch == all.front().batch; });
-    if (alike && !critical)
+    if (alike && critical.empty())
       throw BadInput(options_.curves.empty() ? "--reached " + options_.reached : "--curves " + options_.curves.front(),
                      "is of one batch size, which does not say what another takes; add a training with another batch, or one that ran with "
                      "--noise-scale");
     if (alike) {
-      const double mean = std::accumulate(all.begin(), all.end(), 0.0, [](double sum, const Reached& r) { return sum + r.steps; }) /
-                          static_cast<double>(all.size());
-      k.value = predict::scaling::through({all.front().batch, mean}, *critical);
-      k.rests_on = "a training with that batch, and the gradient noise scale that was measured in it";
+      std::vector<double> steps;
+      for (const auto& training : all) steps.push_back(training.steps);
+      k.value = predict::scaling::through({all.front().batch, mean_of(steps)}, mean_of(critical));
+      k.rests_on = "trainings with one batch, and the gradient noise scale that was measured in them";
     } else {
       k.value = predict::scaling::fitted(all);
       k.rests_on = std::to_string(all.size()) + " trainings that came to the target";
@@ -114,6 +125,8 @@ class TargetedTraining {
   }
 
  private:
+  [[nodiscard]] bool knows_trainings() const { return !options_.curves.empty() || !options_.reached.empty(); }
+
   /// Of language models.
   [[nodiscard]] KnownReturn by_law() const {
     if (!options_.loss)
@@ -165,13 +178,7 @@ PlatformOptions with_devices_of(const TargetQuestion& q, std::int64_t batch) {
 
 /// The plan that is given, else the quickest of a short search.
 plan::Plan plan_of(JobSetup& setup, const ModelOptions& model, const PlatformOptions& platform) {
-  if (!platform.plan.empty()) return setup.plan(model, platform).plan;
-  search::SearchOptions search;
-  search.objective = "time";
-  search.plans = 200;
-  search.top = 1;
-  Progress silent;
-  return search::search(setup.predictor(), search, silent).plans.front().answer.plan;
+  return platform.plan.empty() ? best_of_few(setup, "time") : setup.plan(model, platform).plan;
 }
 
 /// What one batch size takes.

@@ -41,6 +41,7 @@ TrainingCurve curve_of(const std::string& file) {
                    "has no line with seconds and samples_per_second, from which the batch follows; give a file that run --metrics wrote");
   std::ranges::nth_element(batches, batches.begin() + static_cast<std::ptrdiff_t>(batches.size() / 2));
   curve.batch = std::round(batches[batches.size() / 2]);
+  if (!(curve.batch >= 1)) throw BadInput(file, "its seconds times samples_per_second are less than one sample a step");
   return curve;
 }
 
@@ -60,6 +61,9 @@ double steps_to_loss(const TrainingCurve& curve, double loss) {
     if (mean <= loss) return static_cast<double>(entry.step);
     if (mean < best.value) best = {mean, entry.step};
   }
+  if (last.size() < kSmoothedSteps && !evaluated)
+    throw BadInput(curve.metrics.name,
+                   "has fewer losses than the " + std::to_string(kSmoothedSteps) + " whose mean counts; train longer, or with --eval DATA");
   refuse_short_curve(curve, evaluated ? "loss on held-out data" : "mean loss of " + std::to_string(kSmoothedSteps) + " steps", best.value,
                      best.step, loss);
 }

@@ -55,7 +55,7 @@ double tokens_to(const ScalingLaw& law, const LanguageModel& model, double loss)
   const auto at = [&](double tokens) { return law.loss_of(model.scale(tokens)); };
   if (at(kMost) > loss) {
     char text[200];
-    std::snprintf(text, sizeof text, "--to-loss %g: by %.*s's law the loss of %.3g parameters falls to %.4g at most; take a larger model",
+    std::snprintf(text, sizeof text, "--to-loss %g: by %.*s's law the loss of %.3g parameters falls to %.4g at best; take a larger model",
                   loss, static_cast<int>(law.name.size()), law.name.data(), model.parameters, at(kMost));
     throw Refusal(text);
   }

@@ -111,6 +111,14 @@ TEST_CASE("targets that cannot be are refused with what would be right") {
   check_failure(rehearse(asked("--batches 64")), 1, {"--batches 64", "--to-loss"});
   check_failure(rehearse(asked("--devices-follow")), 1, {"--devices-follow", "--to-loss"});
   check_failure(rehearse(asked("--reached 512:10,1024:8 --devices-follow")), 1, {"--devices-follow", "--devices and --batch"});
+  const TemporaryFolder folder;
+  const auto noisy = curve(folder, "noisy.jsonl", true, true);
+  check_failure(rehearse(asked("--reached 512:10,1024:8 --curves " + noisy)), 1, {"noisy.jsonl", "--to-loss or --to-accuracy"});
+  check_failure(rehearse(asked("--reached 512:10,1024:8 --law kaplan")), 1, {"--law kaplan", "--reached"});
+  std::ofstream(folder / "short.jsonl") << R"({"step": 1, "loss": 1, "seconds": 0.5, "samples_per_second": 16})" << '\n';
+  check_failure(rehearse(asked("--to-loss 2 --curves " + (folder / "short.jsonl"))), 1, {"short.jsonl", "fewer losses than the 20"});
+  std::ofstream(folder / "empty.jsonl") << R"({"step": 1, "loss": 1, "seconds": 0, "samples_per_second": 0})" << '\n';
+  check_failure(rehearse(asked("--to-loss 2 --curves " + (folder / "empty.jsonl"))), 1, {"empty.jsonl", "less than one sample"});
   check_failure(rehearse(asked("--reached 512:10,1024:8 --steps 10")), 1, {"--reached", "--steps"});
   check_failure(rehearse(asked("--reached 512:10,1024:8 --budget 3days")), 1, {"--budget", "exclude"});
   check_failure(rehearse(asked("--reached 512:10,1024:8 --vary batch=1")), 1, {"--vary", "--batches"});

@@ -91,7 +91,7 @@ TEST_CASE("a law is asked for the tokens of a loss") {
   const auto& law = usual_law();
   for (const double tokens : {1e9, 3e10, 7e11}) CHECK(tokens_to(law, model, law.loss_of(model.scale(tokens))) == Approx(tokens));
   // 1.8172 + 482.01 / 1e9^0.3478 = 2.174: lower no number of tokens brings it.
-  CHECK_THROWS_WITH(tokens_to(law, model, 2.1), contains("--to-loss 2.1") && contains("at most") && contains("larger model"));
+  CHECK_THROWS_WITH(tokens_to(law, model, 2.1), contains("--to-loss 2.1") && contains("at best") && contains("larger model"));
   // 2.1e8 / 2^(1/0.21) = 2.1e8 / 27.13
   CHECK(critical_tokens(2) == Approx(2.1e8 / 27.13).epsilon(1e-3));
 }
