@@ -79,6 +79,8 @@ class TargetedTraining {
     if (!o.picture.empty()) require_place(o.picture);
     if (o.devices_follow && (!q.platform.devices || !q.model.batch))
       throw BadInput("--devices-follow", "takes the devices of a sample from --devices and --batch; give both");
+    if (o.devices_follow && q.platform.nodes)
+      throw BadInput("--nodes", "follows from the devices of every batch beside --devices-follow; leave it out");
     if (o.devices_follow && !q.platform.plan.empty())
       throw BadInput("--devices-follow", "lets the devices be others for every batch, and --plan is for one number of them; leave it out");
   }
@@ -172,7 +174,6 @@ std::vector<std::int64_t> batches_of(const TargetOptions& o, std::int64_t usual)
 PlatformOptions with_devices_of(const TargetQuestion& q, std::int64_t batch) {
   auto platform = q.platform;
   platform.devices = std::max<std::int64_t>(1, *q.platform.devices * batch / *q.model.batch);
-  platform.nodes.reset();
   return platform;
 }
 

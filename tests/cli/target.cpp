@@ -110,6 +110,7 @@ TEST_CASE("targets that cannot be are refused with what would be right") {
   check_failure(rehearse(asked("--reached 512:10,1024:8 --batches none")), 1, {"--batches none", "64..4096"});
   check_failure(rehearse(asked("--batches 64")), 1, {"--batches 64", "--to-loss"});
   check_failure(rehearse(asked("--devices-follow")), 1, {"--devices-follow", "--to-loss"});
+  check_failure(rehearse(asked("--reached 512:10,1024:8 --devices 8 --devices-follow")), 1, {"--nodes", "--devices-follow"});
   check_failure(rehearse(asked("--reached 512:10,1024:8 --devices-follow")), 1, {"--devices-follow", "--devices and --batch"});
   const TemporaryFolder folder;
   const auto noisy = curve(folder, "noisy.jsonl", true, true);
