@@ -67,8 +67,11 @@ std::vector<CollectiveStep> hierarchical_all_gather_steps(int rank, int ranks, s
   return steps;
 }
 
-/// As one of the rings across nodes sees them, of which there are as many as ranks on a node.
+/// As one of the rings across nodes sees them, of which there are as many as ranks on a node: the next member is so many ranks further.
 CollectiveLinks across_nodes(CollectiveLinks links) {
+  const auto nearer = static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(links.ranks_per_node)) - 1);
+  for (auto* paths : {&links.around, &links.across})
+    paths->erase(paths->begin(), paths->begin() + static_cast<std::ptrdiff_t>(std::min(nearer, paths->size())));
   links.node_outer = links.node_outer / links.ranks_per_node;
   links.ranks_per_node = 1;
   return links;

@@ -92,6 +92,18 @@ TEST_CASE("blocks of an all-to-all go straight to their rank, or bundled") {
   // 5 ranks, blocks of 0.8 MB, ways {1, 3}, {2, 3}, {4}: 2 + 16, 2 + 16, 2 + 8 us
   check_both(one_collective(5, "bruck", CollectiveKind::AllToAll, 1'000'000), cluster(1, 8, 0), 46 * us);
 }
+TEST_CASE("rings across nodes share the links between them, and the closed form knows it") {
+  // The same ring of 8 nodes, now with 2 devices and 2 cards each: two rings go round it at a time, and each has half of every link.
+  auto ring = cluster(8, 2, 2);
+  ring.topology.kind = "torus";
+  ring.topology.parameters = {{"dims", {8}}};
+  ring.topology.bandwidth = BytesPerSecond(10e9);
+  // 8 MB: halves within a node, 2 + 40 us and 4 us to add; blocks of 0.5 MB around, 4 + 1 + 100 us and 0.5 us to add.
+  const double scatter = (2 + 40 + 4) + 7 * (4 + 1 + 100 + 0.5), gather = 7 * (4 + 1 + 100) + (2 + 40);
+  check_both(one_collective(16, "hierarchical", CollectiveKind::AllReduce, 2'000'000), ring, (scatter + gather) * us);
+  check_both(one_collective(16, "hierarchical", CollectiveKind::AllGather, 2'000'000), ring, gather * us);
+}
+
 
 TEST_CASE("several messages of one step share the port") {
   // The trees are those of three GPUs of a DGX-1, but the box joins its devices by a switch, at which each has one port of 100 GB/s. Of an
