@@ -26,7 +26,11 @@ struct PlanKey {
   void (*parse)(Plan&, const std::string& value);
   std::string (*print)(const Plan&);  ///< empty: has no text, takes its neutral value
   std::string_view description;
+  /// Names that it may have where they are rows of a table, in their order; nullptr: the description says what it may be.
+  std::vector<std::string_view> (*values)() = nullptr;
 };
+/// With the names that the key may have.
+[[nodiscard]] std::string description_of(const PlanKey&);
 
 /// In the order of the canonical text.
 [[nodiscard]] std::span<const PlanKey> plan_keys();

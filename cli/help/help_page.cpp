@@ -54,7 +54,7 @@ HelpGroup plan_keys_group() {
   HelpGroup group{"Keys of a plan, as in --plan dp=8,tp=2,zero=1", {}};
   for (const auto& key : plan::plan_keys()) {
     const auto left_out = key.description.find("left out") == std::string_view::npos ? key.print(neutral) : std::string();
-    group.entries.push_back({std::string(key.key), "", text_of(std::string(key.description), left_out)});
+    group.entries.push_back({std::string(key.key), "", text_of(plan::description_of(key), left_out)});
   }
   return group;
 }

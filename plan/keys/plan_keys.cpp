@@ -127,18 +127,20 @@ std::string print_spatial(const Plan& plan) {
   return std::to_string(plan.spatial[0]) + "x" + std::to_string(plan.spatial[1]) + "x" + std::to_string(plan.spatial[2]);
 }
 
-void parse_schedule(Plan& plan, const std::string& value) {
+std::vector<std::string_view> names_of_schedules() {
   std::vector<std::string_view> names;
   for (const auto& row : schedule_table()) names.push_back(row.name);
-  plan.schedule = one_of(value, names);
+  return names;
 }
+void parse_schedule(Plan& plan, const std::string& value) { plan.schedule = one_of(value, names_of_schedules()); }
 
-void parse_allreduce(Plan& plan, const std::string& value) {
+std::vector<std::string_view> names_of_allreduce() {
   std::vector<std::string_view> names{"auto"};
   for (const auto& row : collective_table())
     if (row.kind == CollectiveKind::AllReduce) names.push_back(row.name);
-  plan.allreduce = one_of(value, names);
+  return names;
 }
+void parse_allreduce(Plan& plan, const std::string& value) { plan.allreduce = one_of(value, names_of_allreduce()); }
 
 void parse_recompute_key(Plan& plan, const std::string& value) { plan.recompute = parse_recompute(value); }
 std::string print_recompute(const Plan& plan) { return to_text(plan.recompute); }
@@ -247,8 +249,8 @@ constexpr std::array kTable{
             "samples per pipeline slot of one replica; left out: the replica's whole batch"},
     PlanKey{"shares", "mesh", kText, false, parse_shares, print_text<&Plan::shares>,
             "of the batch, by replica: speed (what devices differ in; left out: this), equal, or numbers: 3:1, 24x8:8x8"},
-    PlanKey{"schedule", "pipeline", kText, true, parse_schedule, print_text<&Plan::schedule>,
-            "order of forward and backward passes: gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe, dualpipe-v, pipedream, pipedream-2bw"},
+    PlanKey{"schedule", "pipeline", kText, true, parse_schedule, print_text<&Plan::schedule>, "order of forward and backward passes",
+            names_of_schedules},
     PlanKey{"interleave", "pipeline", kInteger, true, parse_degree<&Plan::interleave>, print_number<&Plan::interleave>,
             "model chunks per pipeline stage"},
     PlanKey{"zero", "rules", kInteger, true, parse_zero, print_number<&Plan::zero>,
@@ -284,12 +286,12 @@ constexpr std::array kTable{
             "once)"},
     PlanKey{"servers", "rules", kText, false, parse_servers, print_servers,
             "replicas that have parts of the parameter server of staleness: all, or a number"},
-    PlanKey{"decompositions", "rules", kText, true, parse_choice<&Plan::decompositions>, print_choice<&Plan::decompositions>,
-            "inverses, roots and bases of shampoo, soap and kfac: everywhere (every replica makes all of them), spread (each some, for all)"},
+    PlanKey{
+        "decompositions", "rules", kText, true, parse_choice<&Plan::decompositions>, print_choice<&Plan::decompositions>,
+        "inverses, roots and bases of shampoo, soap and kfac: everywhere (every replica makes all of them), spread (each some, for all)"},
     // "auto" is a value here, the algorithm of least closed form, and therefore nothing to search
     PlanKey{"allreduce", "rules", kText, false, parse_allreduce, print_text<&Plan::allreduce>,
-            "algorithm of gradient sums: auto (the quickest), ring, recursive-doubling, halving-doubling, hierarchical, binomial-tree, "
-            "double-tree, packed-trees; one-sided-ring, one-sided-doubling, one-sided-halving-doubling (puts instead of messages)"},
+            "algorithm of gradient sums; auto is the quickest, one-sided ones put instead of sending", names_of_allreduce},
     PlanKey{"algorithms", "rules", KeyKind::Names, false, parse_algorithms, print_names<&Plan::algorithms>,
             "what auto took for messages, KIND:AXIS:BYTES:ALGORITHM separated by |; search writes it into the plan file"},
     PlanKey{"overlap", "rules", kSwitch, true, parse_switch<&Plan::overlap>, print_switch<&Plan::overlap>,
@@ -305,6 +307,10 @@ constexpr std::array kTable{
 }  // namespace
 
 std::span<const PlanKey> plan_keys() { return kTable; }
+
+std::string description_of(const PlanKey& key) {
+  return std::string(key.description) + (key.values == nullptr ? "" : ": " + joined(key.values()));
+}
 
 std::vector<std::string> names_in(const std::string& text) {
   std::vector<std::string> names;
