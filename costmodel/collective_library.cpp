@@ -77,7 +77,7 @@ CollectiveLibrary::CollectiveLibrary(const platforms::Platform& platform) {
   if (platform.topology.kind == "fat-tree")
     link_share_ = left, uplink_share_ = left / std::max(1.0, parameter("oversubscription"));
   else
-    card_share_ *= left;  // on a torus cards are the links, on a dragonfly next to all of what they carry passes some
+    card_share_ *= left;  // on a torus cards are the links, on others next to all of what they carry passes some
   if (uplink_share_ < 1) leaf_nodes_ = parameter("arity");
   card_latency_ = node.nic.latency.value.value() / kMicro;
   const double port = intra_.bandwidth.value.value();

@@ -8,6 +8,7 @@ extern const TopologyRow kSwitch;
 extern const TopologyRow kFatTree;
 extern const TopologyRow kDragonfly;
 extern const TopologyRow kTorus;
+extern const TopologyRow kHyperX;
 extern const TopologyRow kLinks;
 
 /// Of switches that reduce what passes them (SHARP: Graham et al., "Scalable hierarchical aggregation protocol", COMHPC 2016).
@@ -19,6 +20,6 @@ inline constexpr ParameterRow kOtherTraffic{
     .key = "background", .meaning = "per cent of every link that other jobs' traffic takes", .low = 0, .high = 95, .fallback = 0};
 
 /// In the order of topology_rows().
-inline constexpr const TopologyRow* kTopologies[] = {&kSingle, &kSwitch, &kFatTree, &kDragonfly, &kTorus, &kLinks};
+inline constexpr const TopologyRow* kTopologies[] = {&kSingle, &kSwitch, &kFatTree, &kDragonfly, &kTorus, &kHyperX, &kLinks};
 
 }  // namespace rehearsal::platforms

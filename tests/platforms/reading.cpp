@@ -205,7 +205,8 @@ TEST_CASE("an unknown key is named, with the nearest right one") {
   CHECK_THAT(refusal(document), contains("nodes[0].nic: unknown key \"bandwith\"; did you mean \"bandwidth\"?"));
   document = catalog_document("dgx-a100");
   document["topology"]["ports"] = 4;  // a switch has ports, a fat tree has not
-  CHECK_THAT(refusal(document), contains("topology: unknown key \"ports\"; keys here are kind, arity, levels, oversubscription, adds, background, latency"));
+  CHECK_THAT(refusal(document),
+             contains("topology: unknown key \"ports\"; keys here are kind, arity, levels, oversubscription, adds, background, latency"));
   document = catalog_document("dgx-a100");
   document["nodes"][0]["sources"]["prize"] = "a shop";
   CHECK_THAT(refusal(document), contains("\"prize\"") && contains("did you mean \"price\"?"));
@@ -309,6 +310,7 @@ TEST_CASE("what is written reads back the same") {
       with_devices(cluster(8, 4, 2, "fat-tree", {{"arity", {4}}, {"levels", {2}}, {"oversubscription", {2}}}), 30),
       cluster(4, 2, 1, "torus", {{"dims", {2, 2, 3}}}),
       cluster(4, 2, 1, "dragonfly", {{"groups", {2}}, {"routers", {2}}, {"nodes_per_router", {2}}}),
+      cluster(4, 2, 1, "hyperx", {{"grid", {3, 2}}, {"nodes_per_switch", {2}}, {"width", {2}}}),
       tree(2, 1, {cable("node0", "rack", 1e9 / 3, 1.1e-6), cable("rack", "node1", 1e9, 0)}),
   };
   platforms[0].topology.bandwidth = {};  // a single node has none to write

@@ -121,10 +121,11 @@ TEST_CASE("other jobs' traffic takes its share of every link between switches, a
     return least;
   };
   const std::map<std::string, std::vector<std::int64_t>, std::less<>> tree{{"arity", {4}}, {"levels", {2}}}, torus{{"dims", {3, 3}}},
-      dragonfly{{"groups", {2}}, {"routers", {2}}, {"nodes_per_router", {2}}};
+      dragonfly{{"groups", {2}}, {"routers", {2}}, {"nodes_per_router", {2}}}, hyperx{{"grid", {2, 2}}, {"nodes_per_switch", {2}}};
   CHECK(narrowest("fat-tree", tree, 25, 8) == Approx(0.75 * narrowest("fat-tree", tree, 0, 8)));
   CHECK(narrowest("torus", torus, 60, 9) == Approx(0.4 * narrowest("torus", torus, 0, 9)));
   CHECK(narrowest("dragonfly", dragonfly, 60, 8) == Approx(0.4 * narrowest("dragonfly", dragonfly, 0, 8)));
+  CHECK(narrowest("hyperx", hyperx, 60, 8) == Approx(0.4 * narrowest("hyperx", hyperx, 0, 8)));
 }
 
 TEST_CASE("a fat tree with full bisection carries every shift without sharing a link") {
@@ -179,6 +180,25 @@ TEST_CASE("adaptive routing shares all links of a router and of a group") {
   // Latencies are those of the shortest ways: one hop within a group, three between groups, and the last switch.
   CHECK(fabric.path(0, 2).latency.value() == Approx(2e-6 + 2 * 0.5e-6));
   CHECK(fabric.path(3, 29).latency.value() == Approx(2e-6 + 4 * 0.5e-6));
+}
+
+TEST_CASE("a hyperx changes one coordinate a hop") {
+  // 3 x 2 switches of 2 nodes: node 11 is at switch 5, which is (2, 1).
+  const Fabric fabric(cluster(12, 1, 1, "hyperx", {{"grid", {3, 2}}, {"nodes_per_switch", {2}}, {"width", {4}}}));
+  CHECK(way(fabric, 0, 1) == Way{"node0.nic0.out", "node1.nic0.in"});
+  CHECK(way(fabric, 0, 11) == Way{"node0.nic0.out", "switch0.dim0.to2", "switch2.dim1.to1", "node11.nic0.in"});
+  CHECK(way(fabric, 11, 2) == Way{"node11.nic0.out", "switch5.dim0.to1", "switch4.dim1.to0", "node2.nic0.in"});
+  CHECK(fabric.path(0, 11).latency.value() == Approx(2e-6 + 3 * 0.5e-6));  // two cards, three switches
+  CHECK(fabric.link(fabric.route(0, 11).links[1]).bandwidth.value() == Approx(4 * kTrunk));
+  // 12 x 2 of devices, as many of cards, and from each of 6 switches 3 + 2 ways, of which two lead back to itself.
+  CHECK(fabric.link_count() == 12 * (2 + 2) + 6 * 5);
+  // A full mesh is one dimension: a link for every two switches, whatever others send.
+  const Fabric mesh(cluster(5, 1, 1, "hyperx", {{"grid", {5}}, {"nodes_per_switch", {1}}}));
+  std::set<std::uint32_t> used;
+  for (int a = 0; a < 5; ++a)
+    for (int b = 0; b < 5; ++b)
+      if (a != b) used.insert(mesh.route(a, b).links.at(1));
+  CHECK(used.size() == 20);
 }
 
 TEST_CASE("a dragonfly may have more groups than routers in a group") {
@@ -253,6 +273,8 @@ TEST_CASE("a platform that contradicts itself has no fabric") {
   CHECK_THROWS_WITH(Fabric(cluster(1, 1, 1, "switch", {{"ports", {2}}, {"arity", {2}}})), contains("topology.arity"));
   CHECK_THROWS_WITH(Fabric(cluster(1, 1, 1, "mesh", {})), contains("topology.kind") && contains("fat-tree"));
   CHECK_THROWS_WITH(Fabric(cluster(1, 1, 1, "torus", {{"dims", {60000, 60000}}})), contains("topology.dims"));
+  CHECK_THROWS_WITH(Fabric(cluster(13, 1, 1, "hyperx", {{"grid", {3, 2}}, {"nodes_per_switch", {2}}})), contains("holds 12"));
+  CHECK_THROWS_WITH(Fabric(cluster(1, 1, 1, "hyperx", {{"nodes_per_switch", {2}}})), contains("topology.grid"));
   CHECK_THROWS_WITH(Fabric(cluster(1, 1, 1, "dragonfly", {{"groups", {65536}}, {"routers", {4096}}, {"nodes_per_router", {1}}})),
                     contains("4 billion links"));
 
