@@ -16,6 +16,7 @@ namespace rehearsal::plan {
 [[nodiscard]] CollectiveRow hierarchical_all_gather();
 [[nodiscard]] CollectiveRow recursive_doubling_all_reduce();
 [[nodiscard]] CollectiveRow halving_doubling_all_reduce();
+[[nodiscard]] CollectiveRow swing_all_reduce();
 [[nodiscard]] CollectiveRow binomial_tree_all_reduce();
 [[nodiscard]] CollectiveRow double_tree_all_reduce();
 [[nodiscard]] CollectiveRow packed_trees_all_reduce();
@@ -43,6 +44,7 @@ inline constexpr CollectiveRow (*kAlgorithms[])() = {ring_all_reduce,
                                                      recursive_doubling_all_reduce,
                                                      halving_doubling_all_reduce,
                                                      hierarchical_all_reduce,
+                                                     swing_all_reduce,
                                                      binomial_tree_all_reduce,
                                                      double_tree_all_reduce,
                                                      packed_trees_all_reduce,
@@ -103,6 +105,12 @@ struct Fold {
   /// First rank of those that a position stands for; of `power`: the number of ranks.
   [[nodiscard]] int first_rank(int position) const { return position < excess ? 2 * position : position + excess; }
 };
+/// Adds the steps of one position of an all-reduce of `all` between the positions of a Fold.
+using BetweenPositions = void (*)(std::vector<CollectiveStep>&, const Fold&, int position, Range all);
+/// Of an all-reduce in which ranks that stay out hand over their vectors first and get the sum back last.
+[[nodiscard]] std::vector<CollectiveStep> folded_around(BetweenPositions, int rank, int ranks, std::int64_t count);
+/// Handing over, adding and getting back whole vectors; nothing without excess ranks.
+[[nodiscard]] Seconds fold_time(int ranks, Bytes, const CollectiveLinks&);
 /// Messages at `distance` between all positions of a Fold, at a time.
 [[nodiscard]] Seconds pair_time(int ranks, int distance, Bytes, const CollectiveLinks&);
 /// Whether some of the pairs that a Fold puts together has a node's end in its middle.

@@ -10,23 +10,6 @@ namespace {
 
 CollectiveStep swap(int with, Range sent, Range received, bool reduce) { return exchange(with, sent, with, received, reduce); }
 
-using Middle = void (*)(std::vector<CollectiveStep>&, const Fold&, int position, Range all);
-
-std::vector<CollectiveStep> folded_around(Middle middle, int rank, int ranks, std::int64_t count) {
-  const Fold fold(ranks);
-  const Range all{0, count};
-  std::vector<CollectiveStep> steps;
-  if (fold.stays_out(rank)) {
-    add_step(steps, sending(rank + 1, all));
-    add_step(steps, receiving(rank + 1, all, false));
-    return steps;
-  }
-  if (fold.folded(rank)) add_step(steps, receiving(rank - 1, all, true));
-  middle(steps, fold, fold.position(rank), all);
-  if (fold.folded(rank)) add_step(steps, sending(rank - 1, all));
-  return steps;
-}
-
 void add_doubling(std::vector<CollectiveStep>& steps, const Fold& fold, int position, Range all) {
   for (int distance = 1; distance < fold.power; distance *= 2) add_step(steps, swap(fold.rank_at(position ^ distance), all, all, true));
 }
@@ -48,12 +31,6 @@ void add_halving_and_doubling(std::vector<CollectiveStep>& steps, const Fold& fo
   for (const auto& level : levels) add_step(steps, swap(level.partner, level.given, level.kept, true));
   for (auto level = levels.rbegin(); level != levels.rend(); ++level)
     add_step(steps, swap(level->partner, level->kept, level->given, false));
-}
-
-/// Handing over, adding and getting back whole vectors; nothing without excess ranks.
-Seconds fold_time(int ranks, Bytes size, const CollectiveLinks& links) {
-  if (Fold(ranks).excess == 0) return {};
-  return 2.0 * message_time(links, fold_crosses(ranks, links), size) + size / links.reduction;
 }
 
 std::vector<CollectiveStep> doubling_steps_of_recursive(int rank, int ranks, std::int64_t count, int) {
@@ -94,6 +71,26 @@ bool crosses(int ranks, int distance, const CollectiveLinks& links) {
 }
 
 }  // namespace
+
+std::vector<CollectiveStep> folded_around(BetweenPositions between, int rank, int ranks, std::int64_t count) {
+  const Fold fold(ranks);
+  const Range all{0, count};
+  std::vector<CollectiveStep> steps;
+  if (fold.stays_out(rank)) {
+    add_step(steps, sending(rank + 1, all));
+    add_step(steps, receiving(rank + 1, all, false));
+    return steps;
+  }
+  if (fold.folded(rank)) add_step(steps, receiving(rank - 1, all, true));
+  between(steps, fold, fold.position(rank), all);
+  if (fold.folded(rank)) add_step(steps, sending(rank - 1, all));
+  return steps;
+}
+
+Seconds fold_time(int ranks, Bytes size, const CollectiveLinks& links) {
+  if (Fold(ranks).excess == 0) return {};
+  return 2.0 * message_time(links, fold_crosses(ranks, links), size) + size / links.reduction;
+}
 
 Seconds pair_time(int ranks, int distance, Bytes size, const CollectiveLinks& links) {
   const bool outer = crosses(ranks, distance, links);

@@ -251,6 +251,11 @@ TEST_CASE("closed forms by hand") {
   CHECK(collective(CollectiveKind::AllReduce, "recursive-doubling").closed_form(4, size, links).value() == Approx(5614e-6));
   // 2 MB then 1 MB, there and back: 4 x 7 + 2 x (1000 + 500) + (400 + 200) us
   CHECK(collective(CollectiveKind::AllReduce, "halving-doubling").closed_form(4, size, links).value() == Approx(3628e-6));
+  // the same messages between others: 4 ranks meet those 1 and then 1 the other way apart
+  CHECK(collective(CollectiveKind::AllReduce, "swing").closed_form(4, size, links).value() == Approx(3628e-6));
+  // 2 ranks on each of 2 nodes: ranks meet the other of their node first, then one of the other node, both at a time over links of their
+  // own: 2 x (1 + 2 MB / 9 GB/s = 222.222) + 400; 2 x (7 + 500) + 200 us
+  CHECK(collective(CollectiveKind::AllReduce, "swing").closed_form(4, size, links_with(2)).value() == Approx(2060.444e-6).epsilon(1e-6));
   // 2 ranks on each of 2 nodes: inside 2 x (1 + 2 MB / 9 GB/s = 222.222) + 400; across 2 x (7 + 1 MB / 2 GB/s = 500) + 200 us
   CHECK(collective(CollectiveKind::AllReduce, "hierarchical").closed_form(4, size, links_with(2)).value() ==
         Approx(2060.444e-6).epsilon(1e-6));
@@ -284,6 +289,23 @@ TEST_CASE("closed forms by hand") {
   CHECK(collective(CollectiveKind::AllToAll, "bruck").closed_form(4, size, links).value() == Approx(2014e-6));
   // 3 ranks: 2 levels of 7 us + 2000 us
   CHECK(collective(CollectiveKind::Broadcast, "binomial").closed_form(3, size, links).value() == Approx(4014e-6));
+}
+
+TEST_CASE("swing stays a third as far as halving and doubling, and is as quick where ways cost nothing") {
+  const auto& swing = collective(CollectiveKind::AllReduce, "swing");
+  // 16 ranks: 1, -1, 3, -5 from even ranks (De Sensi et al., figure 2)
+  std::vector<int> partners;
+  for (const auto& s : swing.steps(6, 16, 1600, 1)) partners.push_back(s.send_to);
+  CHECK(partners == std::vector<int>{7, 5, 9, 1, 1, 9, 5, 7});
+  const std::int64_t count = 32 * 3 * 5 * 7 * 9;
+  const auto links = links_with(1);
+  for (const int ranks : {2, 3, 4, 6, 8, 12, 16, 32}) {
+    INFO(ranks << " ranks");
+    const double closed = swing.closed_form(ranks, Bytes(4.0 * count), links).value();
+    CHECK(closed == Approx(played_seconds(swing, ranks, count, links)).epsilon(1e-9));
+    CHECK(closed ==
+          Approx(collective(CollectiveKind::AllReduce, "halving-doubling").closed_form(ranks, Bytes(4.0 * count), links).value()));
+  }
 }
 
 TEST_CASE("the best all-reduce follows size and levels") {

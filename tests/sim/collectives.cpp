@@ -1,7 +1,6 @@
 // The steps of every collective, played message by message, against hand calculations and the closed form.
-#include "sim/played_collectives.hpp"
-
 #include "predict/group_links.hpp"
+#include "sim/played_collectives.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/sample.hpp"
 
@@ -80,18 +79,19 @@ TEST_CASE("messages that go far on a torus share its links, and closed forms kno
   check_both(one_collective(8, "halving-doubling", CollectiveKind::AllReduce, 2'000'000), ring, (2 * out + 4 + 2 + 1) * us);
   check_both(one_collective(8, "recursive-doubling", CollectiveKind::AllReduce, 2'000'000), ring,
              (3 * card + 7 * hop + 7 * 800 + 3 * 8) * us);
+  // Swing's ranks go 1 up, 1 down and 3 up, even ones one way and odd ones the other: of the last messages two share every other link,
+  // 2·100. The closed form counts 4 hops for those 3.
+  const auto swing = one_collective(8, "swing", CollectiveKind::AllReduce, 2'000'000);
+  const double swings = 2 * ((card + hop + 400) + (card + hop + 200) + (card + 3 * hop + 200)) + 4 + 2 + 1;
+  CHECK(swing.simulated(ring) == Approx(swings * us));
+  CHECK(swing.closed_form(ring) == Approx((swings + 2 * hop) * us));
   // So the ring is what is taken for large vectors, where a switch would have halves exchanged.
   CHECK(quickest_of(8, Bytes(8e6), ring) == "ring");
+  // 0.2 MB: 2·(5 + 10 + 5 + 5 + 8 + 5) = 76 us, the halves exchanged 2·(5 + 10 + 6 + 10 + 8 + 10) = 98, the ring 14·7.5 = 105.
+  CHECK(quickest_of(8, Bytes(2e5), ring) == "swing");
   CHECK(quickest_of(8, Bytes(8e6), cluster(8, 1, 1)) == "halving-doubling");
 }
 
-TEST_CASE("blocks of an all-to-all go straight to their rank, or bundled") {
-  // 4 ranks send 1 MB to each: 3 steps of 2 + 10 us; 2 steps of two blocks, 2 + 20 us.
-  check_both(one_collective(4, "pairwise", CollectiveKind::AllToAll, 1'000'000), cluster(1, 4, 0), 36 * us);
-  check_both(one_collective(4, "bruck", CollectiveKind::AllToAll, 1'000'000), cluster(1, 4, 0), 44 * us);
-  // 5 ranks, blocks of 0.8 MB, ways {1, 3}, {2, 3}, {4}: 2 + 16, 2 + 16, 2 + 8 us
-  check_both(one_collective(5, "bruck", CollectiveKind::AllToAll, 1'000'000), cluster(1, 8, 0), 46 * us);
-}
 TEST_CASE("rings across nodes share the links between them, and the closed form knows it") {
   // The same ring of 8 nodes, now with 2 devices and 2 cards each: two rings go round it at a time, and each has half of every link.
   auto ring = cluster(8, 2, 2);
@@ -104,6 +104,13 @@ TEST_CASE("rings across nodes share the links between them, and the closed form 
   check_both(one_collective(16, "hierarchical", CollectiveKind::AllGather, 2'000'000), ring, gather * us);
 }
 
+TEST_CASE("blocks of an all-to-all go straight to their rank, or bundled") {
+  // 4 ranks send 1 MB to each: 3 steps of 2 + 10 us; 2 steps of two blocks, 2 + 20 us.
+  check_both(one_collective(4, "pairwise", CollectiveKind::AllToAll, 1'000'000), cluster(1, 4, 0), 36 * us);
+  check_both(one_collective(4, "bruck", CollectiveKind::AllToAll, 1'000'000), cluster(1, 4, 0), 44 * us);
+  // 5 ranks, blocks of 0.8 MB, ways {1, 3}, {2, 3}, {4}: 2 + 16, 2 + 16, 2 + 8 us
+  check_both(one_collective(5, "bruck", CollectiveKind::AllToAll, 1'000'000), cluster(1, 8, 0), 46 * us);
+}
 
 TEST_CASE("several messages of one step share the port") {
   // The trees are those of three GPUs of a DGX-1, but the box joins its devices by a switch, at which each has one port of 100 GB/s. Of an
