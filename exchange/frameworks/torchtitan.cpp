@@ -66,13 +66,13 @@ void titan_batch(const TrainingJob& job, Sheet& sheet) {
 
 void titan_schedule(const TrainingJob& job, Sheet& sheet) {
   if (job.plan.pp == 1) return;
-  const auto name = plan::schedule_of(job.plan).name;
-  const auto* row = std::ranges::find(kTitanSchedules, name, &TitanSchedule::ours);
+  const auto& schedule = plan::schedule_of(job.plan);
+  const auto* row = std::ranges::find(kTitanSchedules, schedule.name, &TitanSchedule::ours);
   if (row == kTitanSchedules.end())
-    return sheet.refuse("schedule", "it has no " + std::string(name), "use " + joined(kTitanSchedules, ", ", &TitanSchedule::ours));
+    return sheet.refuse("schedule", "it has no " + std::string(schedule.name), "use " + joined(kTitanSchedules, ", ", &TitanSchedule::ours));
   sheet.set("config.parallelism.pipeline_parallel_schedule", "\"" + std::string(row->theirs) + "\"");
   sheet.set("config.parallelism.pipeline_parallel_layers_per_stage", "None");
-  if (name == "interleaved" && job.plan.interleave != 2)
+  if (schedule.chunks == 0 && job.plan.interleave != 2)
     sheet.refuse("interleave", "it puts two parts on a stage unless layers of each are counted", "use interleave=2");
 }
 

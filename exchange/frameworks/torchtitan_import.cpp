@@ -12,6 +12,7 @@
 #include "base/parse_number.hpp"
 #include "exchange/frameworks/imports.hpp"
 #include "exchange/frameworks/torchtitan_names.hpp"
+#include "plan/schedules/schedule.hpp"
 
 namespace rehearsal::exchange {
 namespace {
@@ -176,7 +177,7 @@ void read_schedule(TitanReader& r) {
                           "use " + joined(kTitanSchedules, ", ", &TitanSchedule::theirs));
   if (r.into.pp == 1) return;
   r.into.schedule = row->ours;
-  if (row->ours == "interleaved") r.into.interleave = 2;
+  if (plan::schedule(row->ours).chunks == 0) r.into.interleave = 2;
 }
 
 void read_recompute(TitanReader& r) {

@@ -23,8 +23,11 @@ inline constexpr std::array kTitanModels{TitanModel{"llama3-8b", "llama3", "llam
 struct TitanSchedule {
   std::string_view ours, theirs;
 };
-inline constexpr std::array kTitanSchedules{TitanSchedule{"gpipe", "GPipe"}, TitanSchedule{"1f1b", "1F1B"},
-                                            TitanSchedule{"interleaved", "Interleaved1F1B"}, TitanSchedule{"zb-v", "ZBVZeroBubble"},
+inline constexpr std::array kTitanSchedules{TitanSchedule{"gpipe", "GPipe"},
+                                            TitanSchedule{"1f1b", "1F1B"},
+                                            TitanSchedule{"interleaved", "Interleaved1F1B"},
+                                            TitanSchedule{"breadth-first", "LoopedBFS"},
+                                            TitanSchedule{"zb-v", "ZBVZeroBubble"},
                                             TitanSchedule{"dualpipe-v", "DualPipeV"}};
 
 struct TitanRecompute {

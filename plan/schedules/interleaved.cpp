@@ -39,20 +39,18 @@ std::vector<PipelineSlot> order_of_interleaved(int stage, const PipelineShape& s
   return slots;
 }
 
-/// (p-1) chunks' passes instead of (p-1) stages'. With fewer micro-batches than stages the first one has not come around when the last one
-/// has gone by: v (p - m) + m - 1.
-std::optional<double> idle_of_interleaved(const PipelineShape& s, const PassTimes& t) {
+}  // namespace
+
+std::optional<double> idle_of_loops(const PipelineShape& s, const PassTimes& t) {
   const int waits = s.micro_batches >= s.stages ? s.stages - 1 : s.chunks * (s.stages - s.micro_batches) + s.micro_batches - 1;
   return waits * t.sum();
 }
-
-}  // namespace
 
 ScheduleRow interleaved() {
   ScheduleRow row{"interleaved",
                   "1F1B with several chunks of the model on each stage: the bubble of one chunk instead of one stage (Narayanan et al., "
                   "Efficient large-scale language model training on GPU clusters using Megatron-LM, SC 2021, section 2.2)",
-                  order_of_interleaved, idle_of_interleaved};
+                  order_of_interleaved, idle_of_loops};
   row.chunks = 0;
   return row;
 }

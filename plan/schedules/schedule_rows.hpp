@@ -8,6 +8,7 @@ namespace rehearsal::plan {
 [[nodiscard]] ScheduleRow gpipe();
 [[nodiscard]] ScheduleRow one_f_one_b();
 [[nodiscard]] ScheduleRow interleaved();
+[[nodiscard]] ScheduleRow breadth_first();
 [[nodiscard]] ScheduleRow zero_bubble_h1();
 [[nodiscard]] ScheduleRow zero_bubble_v();
 [[nodiscard]] ScheduleRow dual_pipe();
@@ -16,8 +17,12 @@ namespace rehearsal::plan {
 [[nodiscard]] ScheduleRow pipedream_2bw();
 
 /// In the order of schedule_table().
-inline constexpr ScheduleRow (*kSchedules[])() = {gpipe,     one_f_one_b, interleaved, zero_bubble_h1, zero_bubble_v,
-                                                  dual_pipe, dual_pipe_v, pipedream,   pipedream_2bw};
+inline constexpr ScheduleRow (*kSchedules[])() = {gpipe,         one_f_one_b, interleaved, breadth_first, zero_bubble_h1,
+                                                  zero_bubble_v, dual_pipe,   dual_pipe_v, pipedream,     pipedream_2bw};
+
+/// Of schedules that send micro-batches round all stages once for every chunk: (p-1) chunks' passes instead of (p-1) stages'. With fewer
+/// micro-batches than stages the first one has not come around when the last one has gone by: v (p - m) + m - 1.
+[[nodiscard]] std::optional<double> idle_of_loops(const PipelineShape&, const PassTimes&);
 
 /// Writes the slots of a stage; each chunk's micro-batches come in order.
 class SlotList {

@@ -209,7 +209,10 @@ TEST_CASE("idle times by hand") {
   CHECK(schedule("1f1b").bubble(4, 8) == Approx(3.0 / 8.0));
   // the same 4 stages in 2 chunks each, whose passes take half: 3 x 1.5 s
   CHECK(schedule("interleaved").idle({4, 8, 2}, {0.5, 0.5, 0.5}) == 4.5);
-  CHECK(schedule("zb-h1").idle({4, 8, 1}, t) == 3);  // 3 (1 + 1 - 1)
+  CHECK(schedule("breadth-first").idle({4, 8, 2}, {0.5, 0.5, 0.5}) == 4.5);
+  // 2 micro-batches: the first one comes round after 4 passes, 2 later than the second has gone by, in both chunks; 1 more waits behind it
+  CHECK(schedule("breadth-first").idle({4, 2, 2}, {0.5, 0.5, 0.5}) == 7.5);  // 5 passes of 1.5 s
+  CHECK(schedule("zb-h1").idle({4, 8, 1}, t) == 3);                          // 3 (1 + 1 - 1)
   CHECK(schedule("zb-v").idle({4, 8, 2}, t) == 0);
   CHECK(schedule("zb-v").idle({4, 6, 2}, t) == 2);  // one micro-batch less than 2p - 1
   CHECK_FALSE(schedule("zb-v").idle({4, 8, 2}, {1, 2, 1}).has_value());
@@ -244,6 +247,20 @@ TEST_CASE("activations that a stage holds, by hand") {
   }
   // Megatron-LM, SC 2021: (v-1) p + 2 (p - s - 1) + 1 before the first backward pass: 4 + 6 + 1
   CHECK(schedule("interleaved").activations(0, {4, 8, 2}) == 11);
+  CHECK(schedule("breadth-first").activations(3, {4, 8, 2}) == 16);  // all 8 micro-batches of both chunks
+}
+
+TEST_CASE("breadth first, a chunk's gradients are complete when the next one's begin") {
+  // 2 stages of 3 chunks, 4 micro-batches: 12 passes forward, then chunk 2 has had its last gradient in slot 16, chunk 1 in slot 20
+  const auto slots = schedule("breadth-first").order(1, {2, 4, 3});
+  REQUIRE(slots.size() == 24);
+  CHECK(slots[4] == PipelineSlot{false, 0, 1});
+  CHECK(slots[15] == PipelineSlot{true, 3, 2});
+  CHECK(slots[19] == PipelineSlot{true, 3, 1});
+  // interleaved, the first stage's chunk 2 has its last gradient behind the first ones of chunk 0
+  const auto turns = schedule("interleaved").order(0, {2, 4, 3});
+  const auto last = std::ranges::find(turns, PipelineSlot{true, 3, 2}), first = std::ranges::find(turns, PipelineSlot{true, 0, 0});
+  CHECK(last > first);
 }
 
 TEST_CASE("micro-batches under way on a stage have places of their own") {

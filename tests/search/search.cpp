@@ -36,8 +36,16 @@ TEST_CASE("a search of our own execution finds what trying every plan finds") {
           const int dp = ranks / pp / tp / cp;
           std::vector<std::string> schedules{"1f1b"};
           if (pp > 1)
-            schedules = {
-                "1f1b", "gpipe", "zb-h1", "zb-v", "dualpipe", "dualpipe-v", "interleaved,interleave=2", "interleaved,interleave=4"};
+            schedules = {"1f1b",
+                         "gpipe",
+                         "zb-h1",
+                         "zb-v",
+                         "dualpipe",
+                         "dualpipe-v",
+                         "interleaved,interleave=2",
+                         "interleaved,interleave=4",
+                         "breadth-first,interleave=2",
+                         "breadth-first,interleave=4"};
           const auto some = texts({{"dp", numbers({dp})},
                                    {"tp", numbers({tp})},
                                    {"pp", numbers({pp})},

@@ -60,7 +60,7 @@ void add_schedule(Draws& d, std::int64_t stages, plan::Plan& p) {
   p.schedule = d.one_of(names);
   if (p.schedule == "pipedream") p.micro_batch.reset();
   if (p.schedule == "pipedream-2bw" || p.schedule == "dualpipe") p.micro_batch = 1;
-  if (p.schedule == "interleaved" || (p.schedule == "1f1b" && d.chance(0.3))) p.interleave = static_cast<int>(d.between(2, 3));
+  if (plan::schedule(p.schedule).chunks == 0 || (p.schedule == "1f1b" && d.chance(0.3))) p.interleave = static_cast<int>(d.between(2, 3));
 }
 
 }  // namespace
