@@ -4,7 +4,6 @@
 
 #include "base/error.hpp"
 #include "cli/command.hpp"
-#include "cli/conformance_answer.hpp"
 #include "cli/on_this_machine.hpp"
 
 namespace rehearsal::cli {

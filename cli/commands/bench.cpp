@@ -15,6 +15,7 @@
 
 #include "base/error.hpp"
 #include "cli/command.hpp"
+#include "cli/commands/bench_parts.hpp"
 #include "cli/commands/bench_step.hpp"
 #include "cli/platform_options.hpp"
 #include "formats/onnx/model_export.hpp"

@@ -8,7 +8,7 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
-#include "cli/command.hpp"
+#include "cli/commands/bench_parts.hpp"
 #include "cli/own_ranks.hpp"
 #include "exec/bench/collective_bench.hpp"
 

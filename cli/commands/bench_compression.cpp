@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "cli/command.hpp"
+#include "cli/commands/bench_parts.hpp"
 #include "exec/bench/compression.hpp"
 
 namespace rehearsal::cli {

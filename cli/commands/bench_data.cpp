@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "cli/command.hpp"
+#include "cli/commands/bench_parts.hpp"
 #include "cli/data_options.hpp"
 #include "cli/model_options.hpp"
 #include "exec/comm/usable_cores.hpp"

@@ -1,4 +1,4 @@
-#include "cli/conformance_answer.hpp"
+#include "cli/command.hpp"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

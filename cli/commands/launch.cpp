@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
-#include "cli/command.hpp"
+#include "cli/command_rows.hpp"
 #include "cli/help/wrong_words.hpp"
 #include "cli/launch/best_plan.hpp"
 #include "cli/launch/launched_job.hpp"
