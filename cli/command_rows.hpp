@@ -31,6 +31,7 @@ Action add_validate(CLI::App&);
 Action add_fit(CLI::App&);
 Action add_bench(CLI::App&);
 Action add_conformance(CLI::App&);
+Action add_doctor(CLI::App&);
 Action add_completion(CLI::App&);
 Action add_man(CLI::App&);
 Action add_complete(CLI::App&);
@@ -87,6 +88,8 @@ inline constexpr std::array kCommands{
                "rehearse bench collectives --bytes 4096 --repetitions 3", kRight, add_bench},
     CommandRow{"conformance", "test cases of the ONNX project, forward and gradients",
                "rehearse conformance /usr/share/libonnx-testdata/data/node --gradients", kRight, add_conformance},
+    CommandRow{"doctor", "what works on this machine: memory, kernels, GPU, simulator, ranks under mpirun", "rehearse doctor", kRight,
+               add_doctor},
     CommandRow{"completion", "a script by which bash, zsh or fish complete commands, options and names",
                "source <(rehearse completion bash)", kShell, add_completion},
     CommandRow{"man", "the manual page of a command", "rehearse man estimate | man -l -", kShell, add_man},

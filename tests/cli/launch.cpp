@@ -23,6 +23,29 @@ struct Planned {
 
 }  // namespace
 
+TEST_CASE("doctor has two ranks take a step, and quotes the launcher where they do not") {
+  const auto found = [](const Ended& ended) { return nlohmann::json::parse(ended.out).at("checks").back(); };
+  const auto launcher = fs::path(REHEARSAL_MPIRUN).parent_path().string();
+  const auto good = rehearse("doctor --format json", 0, "PATH=" + launcher + ":$PATH ");
+  CHECK(good.status == 0);
+  CHECK(found(good).at("check") == "two ranks");
+  CHECK(found(good).at("state") == "good");
+
+  const TemporaryFolder bin;
+  write_text(bin / "mpirun", "#!/bin/sh\n[ $1 = --version ] && echo stand-in 1 && exit\necho ------\necho no slots >&2\nexit 1\n");
+  fs::permissions(bin / "mpirun", fs::perms::owner_all);
+  const auto broken = rehearse("doctor --format json", 0, "PATH=" + (bin / "") + ":$PATH ");
+  CHECK(broken.status == 4);
+  CHECK(found(broken).at("found") == "do not run: no slots");
+
+  write_text(bin / "mpirun", "#!/bin/sh\necho nothing works >&2\nexit 3\n");
+  const auto absent = rehearse("doctor --format json", 0, "PATH=" + (bin / "") + ":$PATH ");
+  CHECK(absent.status == 0);  // one rank trains without
+  CHECK(found(absent).at("check") == "launcher");
+  CHECK(found(absent).at("state") == "absent");
+  CHECK_THAT(found(absent).at("found").get<std::string>(), contains("nothing works"));
+}
+
 TEST_CASE("a script for Slurm has what the queue must know, and hands every option on") {
   const Planned job(16);
   const auto ended = job.launch("slurm", "--platform dgx-a100 --nodes 2" + job.words());

@@ -42,3 +42,10 @@ TEST_CASE("what computes, reads samples or knows kernels is refused in one line"
   check_failure(rehearse("estimate zoo:resnet18 --platform dgx-a100 --batch 32 --dataset samples=9k,bytes=9kB --data-threads 999"), 1,
                 {"--data-threads 999", "0 to 256"});
 }
+
+TEST_CASE("doctor says that such a build trains nothing, which breaks nothing") {
+  const auto ended = rehearse("doctor --format json");
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.out, contains(kLacking));
+  CHECK(ended.out.find("two ranks") == std::string::npos);
+}
