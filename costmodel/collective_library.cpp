@@ -55,12 +55,12 @@ double chain_of(int ranks) { return 2.0 * (ranks - 1) / ranks; }
 
 }  // namespace
 
-CollectiveLibrary::CollectiveLibrary(const platforms::Platform& platform) {
+CollectiveLibrary::CollectiveLibrary(const platforms::Platform& platform)
+    : card_share_(card_share_of(slowest_links(platform))), network_(platform, card_share_) {
   const auto& node = slowest_links(platform);
   intra_ = node.intra;
   devices_ = node.devices;
   memory_rate_ = node.device.memory_bandwidth.value.value();
-  card_share_ = card_share_of(node);
   switched_ = intra_.kind == platforms::IntraKind::Nvswitch;
   nvlink_ = switched_ || intra_.kind == platforms::IntraKind::NvlinkMesh;
   trees_ = uses_trees(node.device.generation);
@@ -68,17 +68,8 @@ CollectiveLibrary::CollectiveLibrary(const platforms::Platform& platform) {
   fabric_ = &collective_table().fabric(nvlink_ ? LinkFamily::Nvlink : LinkFamily::Pcie, node.device.generation);
   if (const auto dims = platform.topology.parameters.find("dims"); dims != platform.topology.parameters.end())
     torus_dims_ = static_cast<double>(dims->second.size());
-  const auto parameter = [&](std::string_view key) {
-    const auto found = platform.topology.parameters.find(key);
-    return found == platform.topology.parameters.end() || found->second.empty() ? 0.0 : static_cast<double>(found->second.front());
-  };
-  adds_ = parameter("adds") > 0;
-  const double left = 1 - parameter("background") / 100;
-  if (platform.topology.kind == "fat-tree")
-    link_share_ = left, uplink_share_ = left / std::max(1.0, parameter("oversubscription"));
-  else
-    card_share_ *= left;  // on a torus cards are the links, on others next to all of what they carry passes some
-  if (uplink_share_ < 1) leaf_nodes_ = parameter("arity");
+  if (const auto adds = platform.topology.parameters.find("adds"); adds != platform.topology.parameters.end())
+    adds_ = !adds->second.empty() && adds->second.front() > 0;
   card_latency_ = node.nic.latency.value.value() / kMicro;
   const double port = intra_.bandwidth.value.value();
   for (int ranks = 1; ranks <= devices_; ++ranks) {
@@ -90,23 +81,6 @@ CollectiveLibrary::CollectiveLibrary(const platforms::Platform& platform) {
 }
 
 double CollectiveLibrary::bus_bandwidth(int ranks) const { return bus_[static_cast<std::size_t>(std::clamp(ranks, 1, devices_) - 1)]; }
-
-/// Neighbours lie in one leaf but for the first and the last: links up, of which a leaf has those of all its nodes, carry one node's.
-double CollectiveLibrary::uplinks_of_neighbours(int nodes) const {
-  return leaf_nodes_ == 0 || nodes <= leaf_nodes_ ? 1 : std::min(link_share_, leaf_nodes_ * uplink_share_);
-}
-
-double CollectiveLibrary::uplinks_of_pairs(int nodes) const {
-  if (leaf_nodes_ == 0 || nodes <= leaf_nodes_) return 1;
-  const double leaving = (nodes - leaf_nodes_) / (nodes - 1);  // of what leaves a node
-  return std::min(link_share_, uplink_share_ / leaving);
-}
-
-/// As many of a leaf as send together go through its links up.
-double CollectiveLibrary::uplinks_of_sends(NodesSending nodes) const {
-  if (leaf_nodes_ == 0 || nodes.all <= leaf_nodes_) return 1;
-  return std::min(link_share_, leaf_nodes_ * uplink_share_ / std::min<double>(nodes.together, leaf_nodes_));
-}
 
 double CollectiveLibrary::card_rate(const Constants& c) const {
   return std::max(1e7, card_share_) * c[ethernet_ ? C::LinkEthernet : C::LinkInfiniband];
@@ -147,7 +121,7 @@ double CollectiveLibrary::seconds(CollectiveKind kind, double bytes, Group group
   const int nodes = (n + g - 1) / g;
   if (kind == CollectiveKind::AllToAll) {
     // What stays in the node takes its links while the rest takes the cards.
-    const double inside = bytes * (g - 1) / n / inside_rate(g, c), between = bytes * (n - g) / n / (card_rate(c) * uplinks_of_pairs(nodes));
+    const double inside = bytes * (g - 1) / n / inside_rate(g, c), between = bytes * (n - g) / n / (card_rate(c) * network_.pairs(nodes));
     return std::max(inside, between) + c[C::CollectiveLaunch] * 1e-6 * (1 + std::log2(n));
   }
   const double seconds = form_seconds(kind, bytes, {n, g, nodes}, false, c);
@@ -163,7 +137,7 @@ double CollectiveLibrary::form_seconds(CollectiveKind kind, double bytes, const 
   const double wait = latency(kind, bytes, s, adds, c);
   if (nodes == 1) return inside + pass + wait;
   const double share = adds ? 0.5 : trees_ ? (nodes - 1.0) / nodes : (n - 1.0) / n;
-  const double rate = card_rate(c) * uplinks_of_neighbours(nodes);
+  const double rate = card_rate(c) * network_.neighbours(nodes);
   const double between = f * 2 * share * bytes / (g * rate) * (1 + c[C::Congestion] * std::log2(nodes));
   return std::max(inside, between) + std::min(inside, between) / 4 + pass + wait;
 }
@@ -218,8 +192,8 @@ double CollectiveLibrary::card_seconds(const ProtocolRow& row, CollectiveKind ki
   if (s.nodes == 1) return 0;
   const auto& cards = collective_table().cards;
   const double n = s.ranks, nodes = s.nodes;
-  const double uplinks = row.passes == Passes::Pairs ? uplinks_of_pairs(s.nodes) : uplinks_of_neighbours(s.nodes);
-  const double rate = std::max(1e7, card_share_) * row.card_share * (ethernet_ ? c[C::LinkEthernet] : cards.share) * uplinks;
+  const double left = row.passes == Passes::Pairs ? network_.pairs(s.nodes) : network_.neighbours(s.nodes);
+  const double rate = std::max(1e7, card_share_) * row.card_share * (ethernet_ ? c[C::LinkEthernet] : cards.share) * left;
   const double ramp = filling(cards.ramp, cards.ramp_time, s.inside * rate, bytes);
   if (row.passes == Passes::Pairs) return (n - s.inside) / n * bytes / rate * ramp;
   const double share = passes_whole(kind)               ? 1
@@ -259,7 +233,7 @@ LibraryTime CollectiveLibrary::library(CollectiveKind kind, double bytes, Group 
 
 double CollectiveLibrary::send(double bytes, bool between_nodes, const Constants& c, NodesSending nodes) const {
   if (bytes <= 0) return 0;
-  if (between_nodes) return bytes / (card_rate(c) * uplinks_of_sends(nodes)) + c[C::CollectiveNodeStep] * 1e-6;
+  if (between_nodes) return bytes / (card_rate(c) * network_.sends(nodes)) + c[C::CollectiveNodeStep] * 1e-6;
   const bool mesh = intra_.kind == platforms::IntraKind::NvlinkMesh;
   const double rate = inside_rate(devices_, c) * (mesh ? kMeshSendShare : 1.0);
   return bytes / rate + c[C::CollectiveStep] * 1e-6;

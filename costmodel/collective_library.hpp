@@ -8,6 +8,7 @@
 #include "costmodel/collective_kind.hpp"
 #include "costmodel/collective_table.hpp"
 #include "costmodel/constants.hpp"
+#include "costmodel/network_shares.hpp"
 #include "platforms/platform.hpp"
 
 namespace rehearsal::costmodel {
@@ -16,11 +17,6 @@ namespace rehearsal::costmodel {
 struct Group {
   int ranks = 1;
   int per_node = 0;  ///< 0: as many as a node has devices
-};
-
-/// Nodes whose devices all send at a time, each to one of as many others, and all nodes in use.
-struct NodesSending {
-  int together = 1, all = 1;
 };
 
 /// What the vendor's library takes for a collective, and how.
@@ -49,16 +45,12 @@ class CollectiveLibrary {
   [[nodiscard]] double send(double bytes, bool between_nodes, const Constants&, NodesSending = {}) const;
   /// Bytes per second that a ring of `ranks` of one node moves, without protocol losses.
   [[nodiscard]] double bus_bandwidth(int ranks) const;
-  [[nodiscard]] double card_rate(const Constants&) const;  ///< a device's share of its node's cards, after protocol losses
+  /// A device's share of its node's cards, after protocol losses; the network may leave less.
+  [[nodiscard]] double card_rate(const Constants&) const;
   [[nodiscard]] double inside_rate(int ranks, const Constants&) const;
   [[nodiscard]] int devices_per_node() const { return devices_; }
 
  private:
-  /// Of the cards' rate: what links up from leaves leave to neighbours that send to each other all around so many nodes, and to all nodes
-  /// that send to all.
-  [[nodiscard]] double uplinks_of_neighbours(int nodes) const;
-  [[nodiscard]] double uplinks_of_pairs(int nodes) const;
-  [[nodiscard]] double uplinks_of_sends(NodesSending) const;
   /// Which of a group's ranks share a node, and how many nodes there are.
   struct Spread {
     int ranks, inside, nodes;
@@ -78,12 +70,10 @@ class CollectiveLibrary {
   double torus_dims_ = 0;     ///< of the network between nodes; 0: it is none
   std::vector<double> bus_;   ///< by ranks - 1: bytes per second without protocol losses
   std::vector<bool> closes_;  ///< by ranks - 1: whether a ring of wires does
-  double leaf_nodes_ = 0;    ///< of a fat-tree whose leaves have less bandwidth up than their cards; 0: none has
-  double uplink_share_ = 1;  ///< of that bandwidth
-  double link_share_ = 1;    ///< of one link up, which other jobs leave to a message
-  bool adds_ = false;        ///< switches between nodes do
+  bool adds_ = false;         ///< switches between nodes do
   int devices_ = 1;
   double card_share_ = 0;   ///< bytes per second of a device's share of the cards
+  NetworkShares network_;   ///< what of it the links between nodes leave
   double memory_rate_ = 0;  ///< bytes per second of device memory, datasheet
   bool nvlink_ = false, switched_ = false, ethernet_ = false, trees_ = false;
 };

@@ -60,6 +60,8 @@ struct TopologyRow {
   bool has_links = false;    ///< uses Topology::bandwidth and powers
   bool has_latency = false;  ///< uses Topology::latency
   bool has_cables = false;   ///< uses Topology::cables
+  /// A node's cards are its links: collectives use all of them at a time, whichever way a single message goes.
+  bool cards_are_links = false;
   /// Nodes that fit. Throws BadInput naming the key when the parameters contradict each other.
   std::int64_t (*capacity)(const Topology&);
   std::unique_ptr<Network> (*build)(const Topology&, NetworkSize);

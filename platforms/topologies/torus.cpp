@@ -77,6 +77,7 @@ constinit const TopologyRow kTorus{.kind = "torus",
                                    .parameters = kTorusParameters,
                                    .has_links = true,
                                    .has_latency = true,
+                                   .cards_are_links = true,
                                    .capacity = capacity_of_torus,
                                    .build = build_torus};
 

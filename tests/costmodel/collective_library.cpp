@@ -158,6 +158,35 @@ TEST_CASE("links up from leaves that are fewer than their cards slow down what c
   CHECK(narrow.send(bytes, true, c, {4, 4}) == Approx(card + start));
 }
 
+TEST_CASE("whatever joins the nodes, the fullest link between them sets the pace of cards that send at a time") {
+  // 64 nodes of eight H100 at switches of four, every two joined by two cables that are as quick as a card.
+  auto platform = platforms::load("dgx-h100");
+  platform.nodes.front().count = 64;
+  platform.topology.kind = "hyperx";
+  platform.topology.parameters = {{"grid", {16}}, {"nodes_per_switch", {4}}, {"width", {2}}};
+  const auto card = platform.nodes.front().nic.bandwidth.value.value();
+  const NetworkShares mesh(platform, card);
+  CHECK(mesh.neighbours(4) == 1);                        // one switch
+  CHECK(mesh.neighbours(64) == Approx(2.0 / 8));         // the last node of a switch sends with eight cards
+  CHECK(mesh.pairs(64) == Approx(2 * 63 / (4.0 * 32)));  // of 32 cards a 63rd to each of four nodes of another switch
+  CHECK(mesh.sends({4, 64}) == Approx(2.0 / 32));
+  CHECK(mesh.sends({1, 64}) == Approx(2.0 / 8));
+  CHECK(mesh.neighbours(1000) == mesh.neighbours(64));  // there are no more nodes
+
+  // Two groups of eight switches, joined by four cables; inside a group every two switches by one.
+  platform.topology.kind = "dragonfly";
+  platform.topology.parameters = {{"groups", {2}}, {"routers", {8}}, {"nodes_per_router", {4}}, {"global_width", {4}}};
+  const NetworkShares dragonfly(platform, card);
+  CHECK(dragonfly.neighbours(32) == Approx(1.0 / 8));
+  CHECK(dragonfly.sends({32, 64}) == Approx(4.0 / 256));  // a whole group to the other one
+
+  // A switch that is never full.
+  platform.topology.kind = "switch";
+  platform.topology.parameters = {{"ports", {64}}};
+  const NetworkShares full(platform, card);
+  for (const int nodes : {1, 2, 64}) CHECK(full.pairs(nodes) == 1);
+}
+
 TEST_CASE("other jobs' traffic narrows links up from leaves, and the links of a torus") {
   const auto& c = published_constants().values;
   // Leaves of four with all their links up, each half taken: a message that crosses has half a link, however many go at a time.
@@ -172,9 +201,9 @@ TEST_CASE("other jobs' traffic narrows links up from leaves, and the links of a 
   CHECK(shared.seconds(Kind::AllReduce, 4e9, {32, 8}, c) == alone.seconds(Kind::AllReduce, 4e9, {32, 8}, c));
   auto torus = platforms::load("tpu-v4-pod");
   REQUIRE(torus.topology.kind == "torus");
-  const double whole = CollectiveLibrary(torus).card_rate(c);
+  const double whole = CollectiveLibrary(torus).send(4e9, true, c) - start;
   torus.topology.parameters["background"] = {20};
-  CHECK(CollectiveLibrary(torus).card_rate(c) == Approx(0.8 * whole));
+  CHECK(0.8 * (CollectiveLibrary(torus).send(4e9, true, c) - start) == Approx(whole));
 }
 
 TEST_CASE("switches that add halve what passes the cards, and are asked for sums alone") {

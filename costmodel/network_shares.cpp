@@ -1,0 +1,86 @@
+#include "costmodel/network_shares.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
+#include "platforms/topology.hpp"
+
+namespace rehearsal::costmodel {
+namespace {
+
+template <class Key, class Make>
+double looked_up(std::map<Key, double>& known, const Key& key, const Make& make) {
+  const auto at = known.find(key);
+  return at != known.end() ? at->second : known.emplace(key, make()).first->second;
+}
+
+/// All distances round so many nodes, or as many of them as are looked at.
+std::vector<int> distances_round(int nodes) {
+  constexpr int kAll = 64, kSome = 31;
+  const int all = nodes - 1, some = nodes <= kAll ? all : kSome;
+  std::vector<int> distances;
+  for (int i = 0; i < some; ++i) distances.push_back(1 + static_cast<int>(std::int64_t{i} * all / some));
+  return distances;
+}
+
+}  // namespace
+
+NetworkShares::NetworkShares(const platforms::Platform& platform, double card_rate) : card_rate_(card_rate) {
+  const auto& row = platforms::topology_row(platform.topology.kind);
+  first_.push_back(0);
+  for (const auto& group : platform.nodes)
+    for (int n = 0; n < group.count; ++n) first_.push_back(first_.back() + group.devices);
+  if (!row.has_links && !row.has_cables) return;
+  if (row.cards_are_links) {
+    all_ = 1 - static_cast<double>(platforms::parameter(platform.topology, "background")) / 100;
+    return;
+  }
+  if (first_.size() > 2) fabric_.emplace(platform);
+}
+
+int NetworkShares::known(int nodes) const { return std::min(nodes, static_cast<int>(first_.size()) - 1); }
+
+double NetworkShares::left(const Pattern& pattern, std::span<const int> distances) const {
+  const auto each = 1.0 / static_cast<double>(distances.size());
+  std::unordered_map<std::uint32_t, double> messages;
+  platforms::Route route;
+  const auto devices_of = [&](int node) { return first_[static_cast<std::size_t>(node) + 1] - first_[static_cast<std::size_t>(node)]; };
+  for (const int distance : distances)
+    for (int node = pattern.first; node < pattern.end; ++node) {
+      const int other = (node + distance) % pattern.nodes;
+      for (int device = 0; device < std::min(devices_of(node), devices_of(other)); ++device) {
+        fabric_->route(first_[static_cast<std::size_t>(node)] + device, first_[static_cast<std::size_t>(other)] + device, route);
+        for (const auto link : route.links) messages[link] += each;
+      }
+    }
+  double least = 1;
+  for (const auto& [number, count] : messages) {
+    const auto link = fabric_->link(number);
+    if (link.role == platforms::LinkRole::Network) least = std::min(least, link.bandwidth.value() / (count * card_rate_));
+  }
+  return least;
+}
+
+double NetworkShares::neighbours(int nodes) const {
+  if (!fabric_ || known(nodes) < 2) return all_;
+  return looked_up(neighbours_, known(nodes), [&] { return left({0, known(nodes), known(nodes)}, std::vector{1}); });
+}
+
+double NetworkShares::pairs(int nodes) const {
+  if (!fabric_ || known(nodes) < 2) return all_;
+  return looked_up(pairs_, known(nodes), [&] { return left({0, known(nodes), known(nodes)}, distances_round(known(nodes))); });
+}
+
+double NetworkShares::sends(NodesSending nodes) const {
+  const int all = known(nodes.all), together = std::min(nodes.together, all);
+  if (!fabric_ || all < 2) return all_;
+  return looked_up(sends_, std::pair{together, all}, [&] {
+    double least = 1;
+    for (int first = 0; first < all; first += together)
+      least = std::min(least, left({first, std::min(first + together, all), all}, std::vector{together % all == 0 ? 1 : together}));
+    return least;
+  });
+}
+
+}  // namespace rehearsal::costmodel

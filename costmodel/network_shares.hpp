@@ -1,0 +1,51 @@
+#pragma once
+// What the links between nodes leave to cards that send at a time: laid over the routes of the fabric, one message for every device.
+
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "platforms/fabric.hpp"
+#include "platforms/platform.hpp"
+
+namespace rehearsal::costmodel {
+
+/// Nodes whose devices all send at a time, each to one of as many others, and all nodes in use.
+struct NodesSending {
+  int together = 1, all = 1;
+};
+
+/// Of the rate of a device's share of its node's cards, from 0 to 1: what the fullest link between nodes leaves to each of the messages
+/// that cross it. Nodes in use are the platform's first ones; each pattern is looked up once.
+class NetworkShares {
+ public:
+  /// `card_rate`: bytes per second of a device's share of the cards.
+  NetworkShares(const platforms::Platform&, double card_rate);
+
+  /// Every node sends to the next one, all around.
+  [[nodiscard]] double neighbours(int nodes) const;
+  /// Every node sends as much to each other one: of more than 64 nodes, to some of them, at distances spread evenly.
+  [[nodiscard]] double pairs(int nodes) const;
+  /// Nodes of a stage send to those of the next one; the slowest stage counts.
+  [[nodiscard]] double sends(NodesSending) const;
+
+ private:
+  struct Pattern {
+    int first, end;  ///< nodes that send
+    int nodes;       ///< round which they do
+  };
+  [[nodiscard]] double left(const Pattern&, std::span<const int> distances) const;
+  /// Nodes that there are of so many.
+  [[nodiscard]] int known(int nodes) const;
+
+  std::optional<platforms::Fabric> fabric_;  ///< none where messages share nothing but cards
+  std::vector<int> first_;                   ///< ranks of every node's first device, and one behind the last one's
+  double card_rate_ = 0;
+  double all_ = 1;  ///< where cards are the links
+  mutable std::map<int, double> neighbours_, pairs_;
+  mutable std::map<std::pair<int, int>, double> sends_;
+};
+
+}  // namespace rehearsal::costmodel
