@@ -1,6 +1,10 @@
 // The steps of every collective, played message by message, against hand calculations and the closed form.
-#include "predict/group_links.hpp"
 #include "sim/played_collectives.hpp"
+
+#include <map>
+#include <set>
+
+#include "predict/group_links.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/sample.hpp"
 
@@ -102,6 +106,40 @@ TEST_CASE("rings across nodes share the links between them, and the closed form 
   const double scatter = (2 + 40 + 4) + 7 * (4 + 1 + 100 + 0.5), gather = 7 * (4 + 1 + 100) + (2 + 40);
   check_both(one_collective(16, "hierarchical", CollectiveKind::AllReduce, 2'000'000), ring, (scatter + gather) * us);
   check_both(one_collective(16, "hierarchical", CollectiveKind::AllGather, 2'000'000), ring, gather * us);
+}
+
+TEST_CASE("closed forms of rings and exchanges are their steps' times on every network, whatever a node has") {
+  struct Shape {
+    const char* kind;
+    std::map<std::string, std::vector<std::int64_t>, std::less<>> parameters;
+  };
+  // 16 nodes, whose links between switches are no quicker than a card.
+  const std::vector<Shape> shapes{{"torus", {{"dims", {4, 4}}}},
+                                  {"torus", {{"dims", {16}}}},
+                                  {"dragonfly", {{"groups", {4}}, {"routers", {2}}, {"nodes_per_router", {2}}}},
+                                  {"dragonfly", {{"groups", {4}}, {"routers", {2}}, {"nodes_per_router", {2}}, {"adaptive", {1}}}},
+                                  {"hyperx", {{"grid", {4, 2}}, {"nodes_per_switch", {2}}}},
+                                  {"fat-tree", {{"arity", {4}}, {"levels", {2}}, {"oversubscription", {4}}}}};
+  const std::set<std::string_view> exact{"ring", "hierarchical", "recursive-doubling", "recursive-halving", "halving-doubling"};
+  int compared = 0;
+  for (const auto& shape : shapes)
+    for (const int devices : {1, 2, 4})
+      for (const int cards : {1, devices}) {
+        auto platform = cluster(16, devices, cards);
+        platform.topology.kind = shape.kind;
+        platform.topology.parameters = shape.parameters;
+        platform.topology.bandwidth = BytesPerSecond(kCard);
+        for (const auto& row : plan::collective_table()) {
+          if (!exact.contains(row.name)) continue;
+          const auto job = one_collective(16 * devices, std::string(row.name), row.kind, 4'000'000);
+          INFO(row.name << " (" << name(row.kind) << ") on a " << shape.kind << ", " << devices << " devices and " << cards << " cards");
+          const double shorter = job.closed_form(platform) / job.simulated(platform);
+          CHECK(shorter > 0.9);  // messages that share a link do not all do so for as long as the closed form says, or begin as one
+          CHECK(shorter < 1.15);
+          ++compared;
+        }
+      }
+  CHECK(compared == 6 * 6 * 10);
 }
 
 TEST_CASE("blocks of an all-to-all go straight to their rank, or bundled") {
