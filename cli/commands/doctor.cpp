@@ -17,7 +17,6 @@
 #include "base/error.hpp"
 #include "cli/command.hpp"
 #include "cli/commit.hpp"
-#include "cli/fidelity.hpp"
 #include "cli/on_this_machine.hpp"
 
 namespace rehearsal::cli {
@@ -121,11 +120,17 @@ Finding tried(Health otherwise, const Make& make) {
   }
 }
 
+std::string this_program() {
+  std::error_code ignored;
+  return "'" + std::filesystem::read_symlink("/proc/self/exe", ignored).string() + "'";
+}
+
+/// What a command of this program ends with: the simulator is opened when a step is played, and not before.
 Finding simulator() {
-  return tried(Health::Broken, [] {
-    (void)evaluator_of(Fidelity::Folded);
-    return std::string("opens");
-  });
+  const auto step =
+      said(this_program() + " simulate 'zoo:resnet18?image=32' --platform xeon-2s-10gbe --batch 8 --plan dp=2 --fidelity full");
+  if (step.status == 0) return {Health::Good, "plays a step"};
+  return {Health::Broken, told_by(step.text)};
 }
 
 Finding kernels() {
@@ -145,9 +150,7 @@ Finding launcher() {
 
 /// The whole way: two processes of this program meet and take one step.
 Finding two_ranks() {
-  std::error_code ignored;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
-  const auto step = said("mpirun -n 2 '" + self + "' run 'zoo:resnet18?image=32' --batch 4 --steps 1 --data synthetic --plan dp=2");
+  const auto step = said("mpirun -n 2 " + this_program() + " run 'zoo:resnet18?image=32' --batch 4 --steps 1 --data synthetic --plan dp=2");
   if (step.status == 0) return {Health::Good, "take a step together"};
   return {Health::Broken, "do not run: " + told_by(step.text),
           "as root Open MPI wants OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1, with one core "

@@ -51,19 +51,20 @@ TEST_CASE("the version says which commit was built, where the sources are a repo
 
 TEST_CASE("doctor says what of a machine works, and ends with 4 where something is broken") {
   const auto state = [](const Ended& ended, const std::string& check) {
-    for (const auto& row : nlohmann::json::parse(ended.out).at("checks"))
+    const auto said = nlohmann::json::parse(ended.out);
+    for (const auto& row : said.at("checks"))
       if (row.at("check") == check) return row.at("state").get<std::string>() + ": " + row.at("found").get<std::string>();
     return std::string("not looked at");
   };
   const auto ended = rehearse("doctor --alone --format json");
   CHECK(ended.status == 0);
   CHECK_THAT(state(ended, "program"), contains("good: version"));
-  CHECK(state(ended, "simulator") == "good: opens");
+  CHECK(state(ended, "simulator") == "good: plays a step");
   CHECK_THAT(state(ended, "kernels"), contains("good: onednn"));
   CHECK(state(ended, "launcher") == "not looked at");
   const auto without = rehearse("doctor --alone --format json", 0, "REHEARSAL_SIM_MODULE=/nowhere/module.so ");
   CHECK(without.status == 4);
-  CHECK_THAT(state(without, "simulator"), contains("broken: the simulator is not installed: /nowhere/module.so"));
+  CHECK_THAT(state(without, "simulator"), contains("broken: rehearse: error: the simulator is not installed: /nowhere/module.so"));
   CHECK(nlohmann::json::parse(without.out).at("works") == false);
 }
 
