@@ -105,9 +105,10 @@ function(rehearsal_room room)
   rehearsal_vendors(rehearsal_${room} ${ARG_VENDOR})
 endfunction()
 
-# A test executable `test_<name>` of Catch2 cases, linked against the rooms it names.
+# A test executable `test_<name>` of Catch2 cases, linked against the rooms it names. SLOW_CASES: those that are tagged [slow] are a test of
+# their own, `<name>_slow`.
 function(rehearsal_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;ROOMS;VENDOR" ${ARGN})
+  cmake_parse_arguments(ARG "SLOW_CASES" "" "SOURCES;ROOMS;VENDOR" ${ARGN})
   add_executable(test_${name} ${ARG_SOURCES})
   rehearsal_warnings(test_${name})
   # Cases run once: two thirds of the time to compile them at -O3, and the rooms under test keep theirs.
@@ -117,12 +118,20 @@ function(rehearsal_test name)
     target_link_libraries(test_${name} PRIVATE rehearsal_${room})
   endforeach()
   target_link_libraries(test_${name} PRIVATE rehearsal_test_main ${ARG_VENDOR})
-  add_test(NAME ${name} COMMAND test_${name})
+  set(tests ${name})
+  if(ARG_SLOW_CASES)
+    list(APPEND tests ${name}_slow)
+    add_test(NAME ${name} COMMAND test_${name} "~[slow]")
+    add_test(NAME ${name}_slow COMMAND test_${name} "[slow]")
+    rehearsal_slow_tests(${name}_slow)
+  else()
+    add_test(NAME ${name} COMMAND test_${name})
+  endif()
   # Every Program that a test lowers is held to plan/memory/check_messages.hpp.
-  set_tests_properties(${name} PROPERTIES TIMEOUT 600 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} ENVIRONMENT "REHEARSAL_CHECK_PROGRAMS=1;${REHEARSAL_MPI_ENVIRONMENT}")
+  set_tests_properties(${tests} PROPERTIES TIMEOUT 600 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} ENVIRONMENT "REHEARSAL_CHECK_PROGRAMS=1;${REHEARSAL_MPI_ENVIRONMENT}")
 endfunction()
 
-# Tests that take more than five seconds, most of them because they start ranks: `scripts/test --fast` leaves them out. To be called where
+# Tests that take more than five seconds, most of them because they start ranks or the command: `scripts/test --fast` leaves them out. To be called where
 # they are defined.
 function(rehearsal_slow_tests)
   foreach(name ${ARGN})

@@ -174,7 +174,7 @@ TEST_CASE("a batch of 1 is reported as ambiguous") {
   CHECK(std::any_of(model.warnings.begin(), model.warnings.end(), told));
 }
 
-TEST_CASE("exports at two batches agree in every tensor", "[models]") {
+TEST_CASE("exports at two batches agree in every tensor", "[models][slow]") {
   namespace files = std::filesystem;
   const files::path zoo = "../shared/models/zoo";
   if (!files::exists(zoo)) {

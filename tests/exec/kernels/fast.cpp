@@ -111,7 +111,7 @@ TEST_CASE("fast gathers agree with the reference") {
   }
 }
 
-TEST_CASE("fast matrix products agree with the reference") {
+TEST_CASE("fast matrix products agree with the reference", "[slow]") {
   const std::int64_t one = 1;
   const graph::Attributes tb{{"trans_b", one}}, ta{{"trans_a", one}}, both{{"trans_a", one}, {"trans_b", one}};
   const std::vector<Case> cases = {

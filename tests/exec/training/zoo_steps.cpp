@@ -269,7 +269,7 @@ TEST_CASE("the gradients of convolutional models are the slope of the loss") {
   CHECK(slope == Approx(expected).epsilon(1e-5));
 }
 
-TEST_CASE("networks for images take a step") {
+TEST_CASE("networks for images take a step", "[slow]") {
   // Difference quotients of these networks, in batch normalization over two samples, did not agree with their gradients; ill-conditioned
   // statistics are the likely reason, which is not proven. Their operators have gradient tests of their own.
   const std::string name = GENERATE("resnet50_v2", "googlenet", "mobilenet_v3_small", "efficientnet_b0");

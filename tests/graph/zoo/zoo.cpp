@@ -231,7 +231,7 @@ constexpr Counted kCounted[] = {{"resnet18", 1.814},
 
 }  // namespace
 
-TEST_CASE("parameter counts are those of the published models") {
+TEST_CASE("parameter counts are those of the published models", "[slow]") {
   for (const Published& p : kPublished) {
     INFO(p.reference << ": " << p.source);
     CHECK(parameters_of(zoo::build(p.reference, 1)) == p.parameters);

@@ -241,7 +241,7 @@ TEST_CASE("arenas are close to what no layout can beat") {
   }
 }
 
-TEST_CASE("arenas of the whole zoo are close to what no layout can beat") {
+TEST_CASE("arenas of the whole zoo are close to what no layout can beat", "[slow]") {
   // Small variants; REHEARSAL_WHOLE_ZOO=1 takes the models as they are, which takes minutes.
   const bool whole = std::getenv("REHEARSAL_WHOLE_ZOO") != nullptr;
   for (const auto& row : graph::zoo::zoo_table())
