@@ -67,9 +67,9 @@ double read_through(const void* data, std::int64_t bytes) {
 }  // namespace
 
 struct Measured::Buffers {
-  explicit Buffers(Device& on) : device(on) {}
+  explicit Buffers(ComputeDevice& on) : device(on) {}
 
-  Device& device;
+  ComputeDevice& device;
   const graph::OpSchema* schema = nullptr;
   graph::Attributes attributes;
   std::vector<std::optional<graph::TensorType>> inputs, outputs;

@@ -26,14 +26,14 @@ class CpuBackend final : public ComputeBackend {
   [[nodiscard]] bool plans_arrivals() const override { return true; }
   [[nodiscard]] std::shared_ptr<Kernel> make(const std::string& implementation, const KernelRequest& request) const override;
   void forget() const override;
-  [[nodiscard]] Device& device() const override { return *device_; }
+  [[nodiscard]] ComputeDevice& device() const override { return *device_; }
 
  private:
   [[nodiscard]] std::optional<plan::KernelOffer> direct_offer(const plan::LocalNode& node, std::string& reasons) const;
   [[nodiscard]] plan::KernelOffer widened_offer(const plan::LocalNode& node, const std::string& reasons) const;
 
   std::string name_;
-  std::unique_ptr<Device> device_ = make_host();
+  std::unique_ptr<ComputeDevice> device_ = make_host();
   KernelTables fast_, reference_;  ///< in order of preference; the first has none where only the portable ones are wanted
   mutable std::map<std::string, plan::KernelOffer> known_;  ///< by signature: making a kernel is costly
 };

@@ -12,12 +12,12 @@
 #include "exec/host/cpu_backend.hpp"
 #include "exec/host/non_finite.hpp"
 #include "exec/host/stashes.hpp"
-#include "exec/kernels/device.hpp"
+#include "exec/kernels/compute_device.hpp"
 
 namespace rehearsal::exec {
 namespace {
 
-class Host final : public Device {
+class Host final : public ComputeDevice {
  public:
   [[nodiscard]] std::string name() const override { return "host"; }
   [[nodiscard]] bool is_host() const override { return true; }
@@ -64,9 +64,9 @@ class Host final : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> make_host() { return std::make_unique<Host>(); }
+std::unique_ptr<ComputeDevice> make_host() { return std::make_unique<Host>(); }
 
-DeviceMemory::DeviceMemory(Device& device, std::int64_t bytes, Where where)
+DeviceMemory::DeviceMemory(ComputeDevice& device, std::int64_t bytes, Where where)
     : device_(device),
       bytes_(std::max<std::int64_t>(bytes, 1)),
       where_(where),

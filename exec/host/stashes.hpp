@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "exec/kernels/device.hpp"
+#include "exec/kernels/compute_device.hpp"
 #include "graph/shape.hpp"
 #include "plan/plan.hpp"
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "exec/kernels/device.hpp"
+#include "exec/kernels/compute_device.hpp"
 #include "exec/kernels/kernel.hpp"
 #include "plan/backend.hpp"
 
@@ -19,7 +19,7 @@ class ComputeBackend : public plan::Backend {
   /// Drops what offer() and make() remember, for when every kernel is made: they would answer the same again, more slowly.
   virtual void forget() const {}
   /// Where its kernels run.
-  [[nodiscard]] virtual Device& device() const = 0;
+  [[nodiscard]] virtual ComputeDevice& device() const = 0;
 };
 
 }  // namespace rehearsal::exec

@@ -30,12 +30,12 @@ struct ReorderTask {
 };
 
 /// Calls return when the work is in order behind what was asked before, except where they say more.
-class Device {
+class ComputeDevice {
  public:
-  virtual ~Device() = default;
-  Device() = default;
-  Device(const Device&) = delete;
-  Device& operator=(const Device&) = delete;
+  virtual ~ComputeDevice() = default;
+  ComputeDevice() = default;
+  ComputeDevice(const ComputeDevice&) = delete;
+  ComputeDevice& operator=(const ComputeDevice&) = delete;
   [[nodiscard]] virtual std::string name() const = 0;
   /// True: its memory is this process's own, and what was asked for is done when the call returns.
   [[nodiscard]] virtual bool is_host() const { return false; }
@@ -82,13 +82,13 @@ class Device {
 };
 
 /// This process's cores and memory. Its work on elements is shared by as many threads as OpenMP is set to.
-[[nodiscard]] std::unique_ptr<Device> make_host();
+[[nodiscard]] std::unique_ptr<ComputeDevice> make_host();
 
 /// Memory of a device, or of the host for it; given back on destruction.
 class DeviceMemory {
  public:
   enum class Where : std::uint8_t { Device, Host };
-  DeviceMemory(Device& device, std::int64_t bytes, Where where = Where::Device);
+  DeviceMemory(ComputeDevice& device, std::int64_t bytes, Where where = Where::Device);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
@@ -97,7 +97,7 @@ class DeviceMemory {
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
 
  private:
-  Device& device_;
+  ComputeDevice& device_;
   std::int64_t bytes_;
   Where where_;
   std::byte* data_;

@@ -28,7 +28,7 @@ struct TensorView {
   }
 };
 
-class Device;
+class ComputeDevice;
 
 /// The order in which a device does what it is asked for; what is asked returns before it is done. Empty on the host, where it is done.
 struct Stream {
@@ -59,7 +59,7 @@ struct KernelRequest {
   std::span<const std::optional<graph::TensorType>> inputs, outputs;  ///< local types
   std::span<const plan::Format> input_formats, output_formats;        ///< one per operand / result
   int threads = 1;
-  Device* device = nullptr;  ///< that will run it; nullptr: the host
+  ComputeDevice* device = nullptr;  ///< that will run it; nullptr: the host
 
   [[nodiscard]] graph::NodeView view() const { return {inputs, outputs, attributes}; }
 };

@@ -37,13 +37,13 @@ KernelRequest with_worthwhile_threads(KernelRequest request) {
   return request;
 }
 
-KernelRequest request_of(const plan::LocalNode& node, const plan::KernelOffer& offer, Device* device) {
+KernelRequest request_of(const plan::LocalNode& node, const plan::KernelOffer& offer, ComputeDevice* device) {
   return with_worthwhile_threads(
       {node.schema, node.attributes, node.inputs, node.outputs, offer.input_formats, offer.output_formats, node.threads, device});
 }
 
 /// How a row would run nodes of these types; nothing when it refuses, with the reason.
-std::optional<plan::KernelOffer> offer_of(const KernelRow& row, const plan::LocalNode& node, Device* device, std::string& reason) {
+std::optional<plan::KernelOffer> offer_of(const KernelRow& row, const plan::LocalNode& node, ComputeDevice* device, std::string& reason) {
   plan::KernelOffer offer;
   offer.implementation = std::string(row.implementation);
   offer.input_formats.assign(node.inputs.size(), plan::Format::Plain);

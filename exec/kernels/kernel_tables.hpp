@@ -14,7 +14,7 @@ namespace rehearsal::exec {
 class KernelTables {
  public:
   /// Kernels are made for this device, which must outlive them; nullptr: the host.
-  explicit KernelTables(Device* device = nullptr) : device_(device) {}
+  explicit KernelTables(ComputeDevice* device = nullptr) : device_(device) {}
   void add(std::span<const KernelRow> rows) { tables_.push_back(rows); }
 
   /// What the first row that accepts says; nothing when none does. `reasons`: of those that refuse, which an offer carries, too.
@@ -27,7 +27,7 @@ class KernelTables {
  private:
   [[nodiscard]] std::shared_ptr<Kernel> make_by(const KernelRow&, const KernelRequest&, std::string& reason) const;
 
-  Device* device_;
+  ComputeDevice* device_;
   std::vector<std::span<const KernelRow>> tables_;
   mutable std::map<std::string, std::weak_ptr<Kernel>> shared_;
 };

@@ -6,7 +6,7 @@
 #include "exec/host/compressors/compressor.hpp"
 #include "exec/host/compressors/power_sgd.hpp"
 #include "exec/host/compressors/shared_sums.hpp"
-#include "exec/kernels/device.hpp"
+#include "exec/kernels/compute_device.hpp"
 #include "plan/program/program.hpp"
 
 namespace rehearsal::exec {
@@ -15,7 +15,7 @@ namespace rehearsal::exec {
 class CompressedSums {
  public:
   using Address = std::function<void*(plan::BufferIndex)>;
-  CompressedSums(const plan::Program& program, const graph::Graph& graph, int rank, Device& device)
+  CompressedSums(const plan::Program& program, const graph::Graph& graph, int rank, ComputeDevice& device)
       : program_(program), graph_(graph), role_(program.role(rank)), rank_(rank), device_(device) {}
 
   /// `seed` of the training, `step` from 0.
@@ -54,7 +54,7 @@ class CompressedSums {
   const graph::Graph& graph_;
   const plan::Role& role_;
   int rank_;
-  Device& device_;
+  ComputeDevice& device_;
 };
 
 }  // namespace rehearsal::exec

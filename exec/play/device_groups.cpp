@@ -38,7 +38,7 @@ Meeting meeting_of(Communicator& world, std::function<void()> meanwhile) {
 
 }  // namespace
 
-DeviceGroups::DeviceGroups(const plan::Program& program, Communicator& world, Device& device, std::function<void()> meanwhile)
+DeviceGroups::DeviceGroups(const plan::Program& program, Communicator& world, ComputeDevice& device, std::function<void()> meanwhile)
     : program_(program) {
   if (device.is_host() || program.ranks == 1) return;
   collectives_ = device.collectives(world.local_size(), meeting_of(world, std::move(meanwhile)));

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "exec/comm/communicator.hpp"
-#include "exec/kernels/device.hpp"
+#include "exec/kernels/compute_device.hpp"
 #include "plan/program/program.hpp"
 
 namespace rehearsal::exec {
@@ -15,7 +15,7 @@ namespace rehearsal::exec {
 class DeviceGroups {
  public:
   /// All ranks of the Program together. `meanwhile` moves messages on that are under way.
-  DeviceGroups(const plan::Program&, Communicator&, Device&, std::function<void()> meanwhile);
+  DeviceGroups(const plan::Program&, Communicator&, ComputeDevice&, std::function<void()> meanwhile);
 
   /// nullptr: the host carries out all collectives.
   [[nodiscard]] DeviceCollectives* collectives() const { return collectives_.get(); }

@@ -55,7 +55,7 @@ std::int64_t staleness_in_run(const plan::Plan& plan) {
   return given == plan::kAnyStaleness ? std::max<std::int64_t>(1, kMostSteps / plan.local_steps) : given;
 }
 
-Messages::Messages(const plan::Program& program, Communicator& world, Device& device, std::span<std::byte> beside)
+Messages::Messages(const plan::Program& program, Communicator& world, ComputeDevice& device, std::span<std::byte> beside)
     : world_(world),
       device_(device),
       transfers_(world, plan::kSegmentBytes, beside),

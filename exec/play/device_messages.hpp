@@ -27,7 +27,7 @@ struct MessageTicket {
 class Messages {
  public:
   /// All ranks of the Program together. `beside`: memory of the host for what collectives need beside their vectors.
-  Messages(const plan::Program&, Communicator& world, Device& device, std::span<std::byte> beside);
+  Messages(const plan::Program&, Communicator& world, ComputeDevice& device, std::span<std::byte> beside);
 
   MessageTicket start_send(int peer, const void* data, std::size_t bytes, int tag, std::string_view what);
   MessageTicket start_receive(int peer, void* data, std::size_t bytes, int tag, std::string_view what);
@@ -66,7 +66,7 @@ class Messages {
   void finish(Staged&);
 
   Communicator& world_;
-  Device& device_;
+  ComputeDevice& device_;
   Transfers transfers_;
   DeviceGroups groups_;
   std::optional<SharedCenter> center_;

@@ -12,10 +12,10 @@
 #include "exec/host/block_moves.hpp"
 #include "exec/host/stashes.hpp"
 #include "exec/play/compressed_sums.hpp"
+#include "exec/play/device_messages.hpp"
 #include "exec/play/flush_denormals.hpp"
 #include "exec/play/initial_values.hpp"
 #include "exec/play/local_memory.hpp"
-#include "exec/play/device_messages.hpp"
 #include "exec/play/operand_views.hpp"
 #include "exec/play/played_times.hpp"
 #include "exec/play/prepared_collective.hpp"
@@ -428,7 +428,7 @@ class Executor::Impl {
   ExecutorOptions options_;
   std::optional<FlushDenormals> flush_;
   const plan::Role& role_;
-  Device& device_;
+  ComputeDevice& device_;
   LocalMemory memory_;
   StoredTensors stored_;
   KeptVectors kept_;

@@ -32,7 +32,7 @@ void set_initial_value(const Training& training, const plan::Buffer& b, const gr
 
 struct Target {
   const LocalMemory& memory;
-  Device& device;
+  ComputeDevice& device;
 };
 
 /// The memory of a rank is 0 before anything is written.
@@ -52,7 +52,7 @@ void set_newest(const Training& training, const plan::Buffer& b, const graph::Ra
 
 }  // namespace
 
-void set_initial_values(const Training& training, std::uint64_t seed, const LocalMemory& memory, Device& device) {
+void set_initial_values(const Training& training, std::uint64_t seed, const LocalMemory& memory, ComputeDevice& device) {
   for (const auto& b : training.program.role(training.world.rank()).buffers) {
     if (!is_stored(b)) continue;
     const auto& tensor = training.graph.graph[b.tensor];

@@ -7,6 +7,6 @@
 namespace rehearsal::exec {
 
 /// Sets all that this rank stores to what it is before the first step, in every version.
-void set_initial_values(const Training&, std::uint64_t seed, const LocalMemory&, Device&);
+void set_initial_values(const Training&, std::uint64_t seed, const LocalMemory&, ComputeDevice&);
 
 }  // namespace rehearsal::exec

@@ -24,7 +24,7 @@ struct KeptVector {
 /// All that it refers to must outlive it.
 class KeptVectors {
  public:
-  KeptVectors(const plan::Program& program, int rank, const LocalMemory& memory, Device& device)
+  KeptVectors(const plan::Program& program, int rank, const LocalMemory& memory, ComputeDevice& device)
       : role_(program.role(rank)), memory_(memory), device_(device), all_(kept_vectors(program, rank)) {}
   [[nodiscard]] const std::vector<KeptVector>& all() const { return all_; }
   [[nodiscard]] const plan::Buffer& buffer(const KeptVector& v) const { return role_.buffers[v.buffer]; }
@@ -34,7 +34,7 @@ class KeptVectors {
  private:
   const plan::Role& role_;
   const LocalMemory& memory_;
-  Device& device_;
+  ComputeDevice& device_;
   std::vector<KeptVector> all_;
 };
 

@@ -2,7 +2,7 @@
 
 namespace rehearsal::exec {
 
-LocalMemory::LocalMemory(const plan::Role& role, Device& device)
+LocalMemory::LocalMemory(const plan::Role& role, ComputeDevice& device)
     : role_(role),
       places_(role),
       device_(device, role.memory.arena_bytes),

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "exec/kernels/device.hpp"
+#include "exec/kernels/compute_device.hpp"
 #include "plan/memory/places.hpp"
 
 namespace rehearsal::exec {
@@ -14,7 +14,7 @@ namespace rehearsal::exec {
 class LocalMemory {
  public:
   /// Throws EnvironmentFailure when the device, or the host, has too little.
-  LocalMemory(const plan::Role&, Device&);
+  LocalMemory(const plan::Role&, ComputeDevice&);
 
   [[nodiscard]] std::byte* at(plan::BufferIndex, const plan::Moment&) const;
   /// A stored block as so many updates left it.

@@ -3,14 +3,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "exec/kernels/device.hpp"
+#include "exec/kernels/compute_device.hpp"
 
 namespace rehearsal::exec {
 
 /// Memory of the device as the host sees it: itself, or a copy.
 class OnHost {
  public:
-  OnHost(Device& device, void* data, std::int64_t bytes) : device_(device), data_(static_cast<std::byte*>(data)) {
+  OnHost(ComputeDevice& device, void* data, std::int64_t bytes) : device_(device), data_(static_cast<std::byte*>(data)) {
     if (!device_.is_host()) copy_.resize(static_cast<std::size_t>(bytes));
   }
   [[nodiscard]] std::byte* data() { return device_.is_host() ? data_ : copy_.data(); }
@@ -22,7 +22,7 @@ class OnHost {
   }
 
  private:
-  Device& device_;
+  ComputeDevice& device_;
   std::byte* data_;
   std::vector<std::byte> copy_;
 };

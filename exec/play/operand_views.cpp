@@ -46,7 +46,7 @@ const graph::Shape& OperandViews::origin(BufferIndex b, int micro_batch) {
   return known.first;
 }
 
-HostCopies::HostCopies(Device& device, std::span<const TensorView> views) : views_(views.begin(), views.end()) {
+HostCopies::HostCopies(ComputeDevice& device, std::span<const TensorView> views) : views_(views.begin(), views.end()) {
   if (device.is_host()) return;
   for (auto& view : views_) {
     if (view.data == nullptr) continue;

@@ -47,7 +47,7 @@ class OperandViews {
 /// Copies in memory of the host of tensors that lie on a device.
 class HostCopies {
  public:
-  HostCopies(Device& device, std::span<const TensorView> views);
+  HostCopies(ComputeDevice& device, std::span<const TensorView> views);
   [[nodiscard]] std::span<const TensorView> views() const { return views_; }
 
  private:

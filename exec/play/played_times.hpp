@@ -4,14 +4,14 @@
 
 #include <vector>
 
-#include "exec/kernels/device.hpp"
+#include "exec/kernels/compute_device.hpp"
 #include "predict/step_cost.hpp"
 
 namespace rehearsal::exec {
 
 class PlayedTimes {
  public:
-  explicit PlayedTimes(Device& device) : device_(device) {}
+  explicit PlayedTimes(ComputeDevice& device) : device_(device) {}
 
   /// Before the first instruction of a step that is recorded.
   void begin_step();
@@ -25,7 +25,7 @@ class PlayedTimes {
   struct Marks {
     std::int64_t begin = 0, end = 0;
   };
-  Device& device_;
+  ComputeDevice& device_;
   double began_ = 0, busy_before_ = 0;
   std::int64_t mark_ = 0;
   std::vector<predict::TimedInstruction> played_;

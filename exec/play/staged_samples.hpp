@@ -6,7 +6,7 @@
 #include <map>
 #include <memory>
 
-#include "exec/kernels/device.hpp"
+#include "exec/kernels/compute_device.hpp"
 #include "exec/play/sample_loading.hpp"
 
 namespace rehearsal::exec {
@@ -14,7 +14,7 @@ namespace rehearsal::exec {
 /// Of one rank. What it refers to must outlive it.
 class StagedSamples {
  public:
-  StagedSamples(const SampleLoading& loading, Device& device) : loading_(loading), device_(device) {}
+  StagedSamples(const SampleLoading& loading, ComputeDevice& device) : loading_(loading), device_(device) {}
 
   struct Wanted {
     const plan::Buffer& buffer;
@@ -51,7 +51,7 @@ class StagedSamples {
   void wait();
 
   const SampleLoading& loading_;
-  Device& device_;
+  ComputeDevice& device_;
   std::map<const plan::Buffer*, Staged> staged_;
   std::shared_future<void> last_;  ///< of all: sources are read by one thread at a time
 };

@@ -20,7 +20,7 @@ struct KeptResult {
 /// Blocks are counted by age: updates before the last of `done` ones. All that it refers to must outlive it.
 class StoredTensors {
  public:
-  StoredTensors(const plan::Role& role, const LocalMemory& memory, Device& device) : role_(role), memory_(memory), device_(device) {}
+  StoredTensors(const plan::Role& role, const LocalMemory& memory, ComputeDevice& device) : role_(role), memory_(memory), device_(device) {}
 
   /// nullptr when this rank does not hold it.
   [[nodiscard]] const plan::Buffer* buffer(graph::TensorId) const;
@@ -34,7 +34,7 @@ class StoredTensors {
  private:
   const plan::Role& role_;
   const LocalMemory& memory_;
-  Device& device_;
+  ComputeDevice& device_;
 };
 
 }  // namespace rehearsal::exec

@@ -8,7 +8,7 @@ namespace {
 
 using namespace rehearsal::exec;
 
-ComputeBackend* backend_of(std::unique_ptr<Device> device, bool tf32) {
+ComputeBackend* backend_of(std::unique_ptr<ComputeDevice> device, bool tf32) {
   return new cuda::DeviceBackend(std::move(device),
                                  {cuda::product_kernels(tf32), cuda::convolution_kernels(tf32), cuda::dnn_attention_kernels()});
 }

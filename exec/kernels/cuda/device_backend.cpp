@@ -13,7 +13,7 @@ constexpr std::string_view kHost = "host:";
 /// Runs a kernel of the host on copies of a GPU's tensors.
 class OnHost final : public Kernel {
  public:
-  OnHost(std::shared_ptr<Kernel> kernel, Device& device)
+  OnHost(std::shared_ptr<Kernel> kernel, ComputeDevice& device)
       : kernel_(std::move(kernel)), device_(device), workspace_(static_cast<std::size_t>(kernel_->workspace_bytes()) + kAlignment) {}
 
   void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, const RunContext& context) override {
@@ -41,13 +41,13 @@ class OnHost final : public Kernel {
  private:
   static constexpr std::size_t kAlignment = 64;
   std::shared_ptr<Kernel> kernel_;
-  Device& device_;
+  ComputeDevice& device_;
   std::vector<std::byte> workspace_;
 };
 
 }  // namespace
 
-DeviceBackend::DeviceBackend(std::unique_ptr<Device> device, const std::vector<std::span<const KernelRow>>& libraries)
+DeviceBackend::DeviceBackend(std::unique_ptr<ComputeDevice> device, const std::vector<std::span<const KernelRow>>& libraries)
     : device_(std::move(device)), tables_(device_.get()), host_("auto") {
   for (const auto& rows : libraries) tables_.add(rows);
   tables_.add(body_kernels());

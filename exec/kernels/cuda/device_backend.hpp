@@ -16,7 +16,7 @@ namespace rehearsal::exec::cuda {
 class DeviceBackend : public ComputeBackend {
  public:
   /// `libraries`: rows that are asked before those of body_kernels().
-  DeviceBackend(std::unique_ptr<Device> device, const std::vector<std::span<const KernelRow>>& libraries);
+  DeviceBackend(std::unique_ptr<ComputeDevice> device, const std::vector<std::span<const KernelRow>>& libraries);
 
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
   [[nodiscard]] plan::KernelOffer offer(const plan::LocalNode& node) const override;
@@ -24,10 +24,10 @@ class DeviceBackend : public ComputeBackend {
   [[nodiscard]] bool fuses_attention() const override { return true; }
   [[nodiscard]] std::shared_ptr<Kernel> make(const std::string& implementation, const KernelRequest& request) const override;
   void forget() const override;
-  [[nodiscard]] Device& device() const override { return *device_; }
+  [[nodiscard]] ComputeDevice& device() const override { return *device_; }
 
  private:
-  std::unique_ptr<Device> device_;
+  std::unique_ptr<ComputeDevice> device_;
   KernelTables tables_;
   CpuBackend host_;
   mutable std::map<std::string, plan::KernelOffer> known_;  ///< by signature: asking libraries is costly

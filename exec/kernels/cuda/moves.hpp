@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "exec/kernels/device.hpp"
+#include "exec/kernels/compute_device.hpp"
 
 namespace rehearsal::exec::cuda {
 

@@ -5,12 +5,12 @@
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 
+#include "exec/kernels/compute_device.hpp"
 #include "exec/kernels/cuda/dnn_graph.hpp"
-#include "exec/kernels/device.hpp"
 
 namespace rehearsal::exec::cuda {
 
-class NvidiaGpu : public Device {
+class NvidiaGpu : public ComputeDevice {
  public:
   /// For whom cuDNN plans.
   [[nodiscard]] virtual DnnTarget dnn_target() const = 0;

@@ -6,11 +6,11 @@
 #include <memory>
 #include <vector>
 
-#include "exec/kernels/device.hpp"
+#include "exec/kernels/compute_device.hpp"
 
 namespace rehearsal::exec {
 
-class EmulatedGpu final : public Device {
+class EmulatedGpu final : public ComputeDevice {
  public:
   /// While it lives, the device works, and its memory is open.
   class Working {
@@ -47,7 +47,7 @@ class EmulatedGpu final : public Device {
  private:
   void protect(int protection);
 
-  std::unique_ptr<Device> host_ = make_host();
+  std::unique_ptr<ComputeDevice> host_ = make_host();
   std::map<std::byte*, std::int64_t> memory_;  ///< bytes by address
   int working_ = 0;
   Fault fault_;

@@ -32,7 +32,7 @@ Array array_of(const std::vector<std::byte>& bytes, const graph::TensorType& typ
 /// A kernel, and where it runs.
 struct Made {
   std::unique_ptr<Kernel> kernel;
-  Device& device;
+  ComputeDevice& device;
 };
 
 /// The first of `tested` that takes the request, otherwise a reference kernel.
@@ -55,12 +55,12 @@ Made make(KernelRequest request, const UnderTest& tested) {
 
 /// Buffers of all operands or results on a device, and views of them. Results start as NaN, so that an element nobody writes shows.
 struct Buffers {
-  Device& device;
+  ComputeDevice& device;
   std::vector<std::vector<std::byte>> bytes;
   std::vector<std::unique_ptr<DeviceMemory>> memory;
   std::vector<TensorView> views;
 
-  explicit Buffers(Device& where) : device(where) {}
+  explicit Buffers(ComputeDevice& where) : device(where) {}
 
   void add(const std::optional<graph::TensorType>& type, const std::optional<Array>& array) {
     if (!type) {

@@ -3,14 +3,14 @@
 
 #include <span>
 
-#include "exec/kernels/device.hpp"
+#include "exec/kernels/compute_device.hpp"
 #include "exec/kernels/kernel.hpp"
 
 namespace rehearsal::exec {
 
 struct UnderTest {
   std::span<const KernelRow> kernels;  ///< looked at before the reference ones, which run on the host
-  Device& device;
+  ComputeDevice& device;
 };
 [[nodiscard]] UnderTest under_test();
 
