@@ -4,6 +4,8 @@
 #include <limits>
 #include <unordered_map>
 
+#include "plan/collectives/swing.hpp"
+
 namespace rehearsal::predict {
 namespace {
 
@@ -47,14 +49,14 @@ class Traffic {
   std::unordered_map<std::uint32_t, int> messages_;
 };
 
-/// Every rank sends to the member of its group at another coordinate, `to(coordinate)`; beyond the group's size to nobody.
+/// Every rank sends to the member of its group at another coordinate, `to(coordinate)`; beyond the group's size, or below 0, to nobody.
 template <class To>
 plan::NetworkPath path_of(const plan::Program& program, const platforms::Fabric& fabric, std::size_t axis, const To& to) {
   Traffic traffic(fabric);
   const auto& mesh = program.axes[axis];
   for (int rank = 0; rank < program.ranks; ++rank) {
     const int own = plan::coordinate(program, rank, axis), other = to(own);
-    if (other < mesh.size) traffic.send(rank, rank + (other - own) * mesh.stride);
+    if (other >= 0 && other < mesh.size) traffic.send(rank, rank + (other - own) * mesh.stride);
   }
   return traffic.slowest();
 }
@@ -78,6 +80,7 @@ const plan::CollectiveLinks& GroupLinks::of(GroupMember member) {
     const auto& far = distances(member.axis);
     links.around = far.around;
     links.across = far.across;
+    links.swinging = far.swinging;
   }
   return known_.emplace(key, std::move(links)).first->second;
 }
@@ -87,9 +90,11 @@ const GroupLinks::Distances& GroupLinks::distances(std::size_t axis) {
   Distances result;
   const int size = program_.axes[axis].size;
   if (crosses_network(program_, fabric_))
-    for (int distance = 1; distance < size; distance *= 2) {
+    for (int distance = 1, step = 0; distance < size; distance *= 2, ++step) {
       result.around.push_back(path_of(program_, fabric_, axis, [&](int own) { return (own + distance) % size; }));
       result.across.push_back(path_of(program_, fabric_, axis, [&](int own) { return own ^ distance; }));
+      if (2 * distance <= size)
+        result.swinging.push_back(path_of(program_, fabric_, axis, [&](int own) { return plan::partner_in_swing(own, step, size); }));
     }
   return distances_.emplace(axis, std::move(result)).first->second;
 }

@@ -30,7 +30,7 @@ class GroupLinks {
  private:
   /// By powers of two of the distance, as plan::CollectiveLinks has them.
   struct Distances {
-    std::vector<plan::NetworkPath> around, across;
+    std::vector<plan::NetworkPath> around, across, swinging;
   };
   [[nodiscard]] plan::CollectiveLinks measured(GroupMember) const;
   [[nodiscard]] const Distances& distances(std::size_t axis);

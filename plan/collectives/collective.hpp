@@ -46,9 +46,9 @@ struct CollectiveLinks {
   /// Of all messages together that ranks of this group on one node send at a time, to each other and to other nodes.
   BytesPerSecond node_inner = kUnlimited, node_outer = kUnlimited;
 
-  /// [k]: every rank sends to the one 2^k further around its group; ranks exchange with those whose number differs in bit k. Empty:
-  /// messages share nothing of the network, and are as quick however far they go.
-  std::vector<NetworkPath> around{}, across{};
+  /// [k]: every rank sends to the one 2^k further around its group; ranks exchange with those whose number differs in bit k, or with their
+  /// partner of step k of swing. Empty: messages share nothing of the network, and are as quick however far they go.
+  std::vector<NetworkPath> around{}, across{}, swinging{};
 
   static constexpr BytesPerSecond kUnlimited{std::numeric_limits<double>::infinity()};
 };

@@ -2,9 +2,9 @@
 // a third of 2^(s+1), even ranks going one way round and odd ones the other (De Sensi, Bonato, Saam, Hoefler: Swing: Short-cutting Rings
 // for Higher Bandwidth Allreduce, NSDI 2024, section 3.1). What of the vector a rank keeps follows from the ranks that it still reaches: of
 // those behind step s, even ones are alike modulo 2^(s+1), and odd ones as far from them as step s goes.
+#include "plan/collectives/swing.hpp"
+
 #include <algorithm>
-#include <cstdlib>
-#include <optional>
 
 #include "plan/collectives/algorithm_rows.hpp"
 
@@ -49,21 +49,11 @@ std::vector<CollectiveStep> steps_of_swing(int rank, int ranks, std::int64_t cou
 
 /// How many ranks of a node have their partner of a step on another one. Even ranks that go w up leave a node of an even number of ranks
 /// from its last w - 1 places, and odd ones that go as far down from its first w - 1: (w - 1) / 2 + (w - 1) / 2. The other way round it is
-/// w + 1.
+/// w + 1; where positions stand for two ranks, or nodes begin at odd ones, no more than twice that.
 int senders_of_swing(int ranks, int step, int per_node) {
-  if (per_node == 1 || per_node % 2 == 1 || Fold(ranks).excess > 0) return per_node;  // at most
-  const auto way = way_of_swing(step);
-  return static_cast<int>(std::min<std::int64_t>(per_node, way > 0 ? way - 1 : 1 - way));
-}
-
-/// Half of the ranks send one way round and half the other, so that a link carries half as many messages as the way is long. Of the lengths
-/// for which the network is known the next longer one counts.
-std::optional<NetworkPath> path_of_swing(int step, const CollectiveLinks& links) {
-  const auto way = static_cast<unsigned>(std::abs(way_of_swing(step)));
-  const auto* far = path_of(links.around, static_cast<int>(std::bit_ceil(way)));
-  const auto* half = path_of(links.around, static_cast<int>(std::bit_ceil((way + 1) / 2)));
-  if (far == nullptr || half == nullptr) return {};
-  return NetworkPath{far->latency, half->bandwidth};
+  const auto way = way_of_swing(step), far = way > 0 ? way : -way;
+  const bool even = per_node % 2 == 0 && Fold(ranks).excess == 0;
+  return static_cast<int>(std::min<std::int64_t>(per_node, !even ? 2 * (far + 1) : way > 0 ? way - 1 : far + 1));
 }
 
 Seconds swing_time_of_step(int ranks, int step, Bytes size, const CollectiveLinks& links) {
@@ -71,8 +61,8 @@ Seconds swing_time_of_step(int ranks, int step, Bytes size, const CollectiveLink
   const int staying = std::min(ranks, links.ranks_per_node) - senders;
   const Seconds inner = message_time(links, false, size, std::max(staying, 1));
   if (senders == 0) return inner;
-  const auto path = path_of_swing(step, links);
-  const Seconds outer = message_time(links, true, size, senders, path ? &*path : nullptr);
+  const auto k = static_cast<std::size_t>(step);
+  const Seconds outer = message_time(links, true, size, senders, k < links.swinging.size() ? &links.swinging[k] : nullptr);
   return links.ranks_per_node == 1 ? outer : std::max(outer, inner);
 }
 
@@ -86,6 +76,11 @@ Seconds time_of_swing(int ranks, Bytes size, const CollectiveLinks& links) {
 }
 
 }  // namespace
+
+int partner_in_swing(int rank, int step, int ranks) {
+  const Fold fold(ranks);
+  return fold.stays_out(rank) ? -1 : fold.rank_at(partner_of_swing(fold.position(rank), step, fold.power));
+}
 
 CollectiveRow swing_all_reduce() {
   CollectiveRow row{"swing", CollectiveKind::AllReduce,

@@ -1,10 +1,9 @@
 // The steps of every collective, played message by message, against hand calculations and the closed form.
-#include "sim/played_collectives.hpp"
-
 #include <map>
 #include <set>
 
 #include "predict/group_links.hpp"
+#include "sim/played_collectives.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/sample.hpp"
 
@@ -83,12 +82,9 @@ TEST_CASE("messages that go far on a torus share its links, and closed forms kno
   check_both(one_collective(8, "halving-doubling", CollectiveKind::AllReduce, 2'000'000), ring, (2 * out + 4 + 2 + 1) * us);
   check_both(one_collective(8, "recursive-doubling", CollectiveKind::AllReduce, 2'000'000), ring,
              (3 * card + 7 * hop + 7 * 800 + 3 * 8) * us);
-  // Swing's ranks go 1 up, 1 down and 3 up, even ones one way and odd ones the other: of the last messages two share every other link,
-  // 2·100. The closed form counts 4 hops for those 3.
-  const auto swing = one_collective(8, "swing", CollectiveKind::AllReduce, 2'000'000);
-  const double swings = 2 * ((card + hop + 400) + (card + hop + 200) + (card + 3 * hop + 200)) + 4 + 2 + 1;
-  CHECK(swing.simulated(ring) == Approx(swings * us));
-  CHECK(swing.closed_form(ring) == Approx((swings + 2 * hop) * us));
+  // Swing's ranks go 1 up, 1 down and 3 up, even ones one way and odd ones the other: of the last messages two share every other link.
+  check_both(one_collective(8, "swing", CollectiveKind::AllReduce, 2'000'000), ring,
+             (2 * ((card + hop + 400) + (card + hop + 200) + (card + 3 * hop + 200)) + 4 + 2 + 1) * us);
   // So the ring is what is taken for large vectors, where a switch would have halves exchanged.
   CHECK(quickest_of(8, Bytes(8e6), ring) == "ring");
   // 0.2 MB: 2·(5 + 10 + 5 + 5 + 8 + 5) = 76 us, the halves exchanged 2·(5 + 10 + 6 + 10 + 8 + 10) = 98, the ring 14·7.5 = 105.
@@ -120,7 +116,7 @@ TEST_CASE("closed forms of rings and exchanges are their steps' times on every n
                                   {"dragonfly", {{"groups", {4}}, {"routers", {2}}, {"nodes_per_router", {2}}, {"adaptive", {1}}}},
                                   {"hyperx", {{"grid", {4, 2}}, {"nodes_per_switch", {2}}}},
                                   {"fat-tree", {{"arity", {4}}, {"levels", {2}}, {"oversubscription", {4}}}}};
-  const std::set<std::string_view> exact{"ring", "hierarchical", "recursive-doubling", "recursive-halving", "halving-doubling"};
+  const std::set<std::string_view> exact{"ring", "hierarchical", "recursive-doubling", "recursive-halving", "halving-doubling", "swing"};
   int compared = 0;
   for (const auto& shape : shapes)
     for (const int devices : {1, 2, 4})
@@ -135,11 +131,11 @@ TEST_CASE("closed forms of rings and exchanges are their steps' times on every n
           INFO(row.name << " (" << name(row.kind) << ") on a " << shape.kind << ", " << devices << " devices and " << cards << " cards");
           const double shorter = job.closed_form(platform) / job.simulated(platform);
           CHECK(shorter > 0.9);  // messages that share a link do not all do so for as long as the closed form says, or begin as one
-          CHECK(shorter < 1.15);
+          CHECK(shorter < (row.exact ? 1.15 : 1.3));  // where some exchange within their node, others do not wait for them
           ++compared;
         }
       }
-  CHECK(compared == 6 * 6 * 10);
+  CHECK(compared == 6 * 6 * 11);
 }
 
 TEST_CASE("blocks of an all-to-all go straight to their rank, or bundled") {
