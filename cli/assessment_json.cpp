@@ -130,19 +130,24 @@ std::string sentence_of(const predict::FittingPlan& remedy, Seconds now) {
 
 std::string remedy_of(predict::Predictor& predictor, const predict::Assessment& assessment) {
   if (assessment.fits() && !risky(assessment)) return {};
-  constexpr const char* kNothing =
-      "no smaller micro-batch, sharded update, recomputation or offload mends that; use more ranks (rehearse search)";
-  const auto now = predictor.closed(assessment.plan).step;
+  const auto sentence = [now = predictor.closed(assessment.plan).step](const predict::Remedy& remedy) -> std::string {
+    if (remedy.plan) return sentence_of(*remedy.plan, now);
+    if (remedy.all_tried)
+      return "no smaller micro-batch, sharded update, recomputation or offload mends that; use more ranks (rehearse search)";
+    return "what mends that was not found in " + to_text(predict::kTimeForRemedies) +
+           ", since plans of this size take long to predict; "
+           "rehearse search looks further";
+  };
   std::string text;
   if (!assessment.fits()) {
     const auto remedy = predict::cheapest_remedy(predictor, assessment.plan);
-    if (!remedy) return kNothing;
-    text = sentence_of(*remedy, now);
-    if (!risky(remedy->assessment)) return text;
+    if (!remedy.plan) return sentence(remedy);
+    text = sentence(remedy);
+    if (!risky(remedy.plan->assessment)) return text;
   }
   const auto safe = predict::cheapest_remedy(predictor, assessment.plan, predict::Goal::FitsSafely);
-  if (!safe) return text.empty() ? kNothing : text;
-  return text.empty() ? sentence_of(*safe, now) : text + "; " + sentence_of(*safe, now);
+  if (text.empty()) return sentence(safe);
+  return safe.plan ? text + "; " + sentence(safe) : text;
 }
 
 }  // namespace rehearsal::cli

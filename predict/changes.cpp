@@ -1,6 +1,7 @@
 #include "predict/changes.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 
 #include "base/error.hpp"
@@ -39,30 +40,47 @@ std::optional<Assessment> assessed(Predictor& predictor, const plan::Plan& plan)
   }
 }
 
-std::vector<Tried> tried(Predictor& predictor, const plan::Plan& plan) {
-  std::vector<Tried> all;
-  for (auto& change : changed_plans(predictor, plan)) {
-    if (is_left_out(change, plan, predictor.batch())) continue;
-    if (auto assessment = assessed(predictor, change.plan)) all.push_back({std::move(change), std::move(*assessment)});
+/// Plans are tried until its time is over: a plan of a thousand stages takes seconds to predict, and nobody waits minutes for a hint.
+class Trial {
+ public:
+  Trial(Predictor& predictor, Seconds patience)
+      : predictor_(predictor),
+        end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(patience.value()))) {}
+
+  [[nodiscard]] bool over() const { return Clock::now() > end_; }
+  /// Nothing where the plan cannot be used, or the time is over.
+  [[nodiscard]] std::optional<Assessment> of(const plan::Plan& plan) { return over() ? std::nullopt : assessed(predictor_, plan); }
+
+  /// Every change of one key.
+  [[nodiscard]] std::vector<Tried> of_changes(const plan::Plan& plan) {
+    std::vector<Tried> all;
+    for (auto& change : changed_plans(predictor_, plan)) {
+      if (is_left_out(change, plan, predictor_.batch())) continue;
+      if (auto assessment = of(change.plan)) all.push_back({std::move(change), std::move(*assessment)});
+    }
+    return all;
   }
-  return all;
-}
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Predictor& predictor_;
+  Clock::time_point end_;
+};
 
 constexpr double kDear = 1.1;  // a change that makes a step so much longer is compared with pairs of changes
 
-class Remedy {
+class RemedySearch {
  public:
-  Remedy(Predictor& predictor, const plan::Plan& plan, Goal goal)
-      : predictor_(predictor), plan_(plan), goal_(goal), singles_(tried(predictor, plan)) {}
+  RemedySearch(Trial& trial, const plan::Plan& plan, Goal goal, std::optional<Assessment> before)
+      : trial_(trial), plan_(plan), goal_(goal), before_(std::move(before)), singles_(trial.of_changes(plan)) {}
 
   std::optional<FittingPlan> find() && {
     const Tried* quickest = nullptr;
     for (const auto& one : singles_)
       if (reached(one.assessment) && (quickest == nullptr || one.assessment.step < quickest->assessment.step)) quickest = &one;
-    const auto now = assessed(predictor_, plan_);
     std::optional<FittingPlan> single;
     if (quickest != nullptr) single = FittingPlan{quickest->assessment, {quickest->change.text()}};
-    if (single && now && single->assessment.step <= now->step * kDear) return single;
+    if (single && before_ && single->assessment.step <= before_->step * kDear) return single;
     find_savers();
     auto two = best_of_two();
     if (single) return two && two->assessment.step * kDear < single->assessment.step ? std::move(two) : std::move(single);
@@ -80,13 +98,12 @@ class Remedy {
 
   /// Of every key the changes that save memory, but for those that another one of the key is better than in memory and time.
   void find_savers() {
-    const auto before = assessed(predictor_, plan_);
     const auto better = [](const Tried& a, const Tried& b) {
       const auto rank = [](const Tried& t) { return std::pair(t.assessment.memory_bytes, t.assessment.step.value()); };
       return a.change.key == b.change.key && rank(a) < rank(b) && a.assessment.step <= b.assessment.step;
     };
     for (const auto& one : singles_) {
-      if (before && one.assessment.memory_bytes >= before->memory_bytes) continue;
+      if (before_ && one.assessment.memory_bytes >= before_->memory_bytes) continue;
       if (std::ranges::none_of(singles_, [&](const Tried& other) { return better(other, one); })) savers_.push_back(&one);
     }
   }
@@ -97,7 +114,7 @@ class Remedy {
       for (std::size_t b = a + 1; b < savers_.size(); ++b) {
         const auto &one = savers_[a]->change, &other = savers_[b]->change;
         if (one.key == other.key) continue;
-        auto both = assessed(predictor_, with_changes(one.plan, other));
+        auto both = trial_.of(with_changes(one.plan, other));
         if (both && reached(*both) && (!best || both->step < best->assessment.step))
           best = FittingPlan{std::move(*both), {one.text(), other.text()}};
       }
@@ -112,7 +129,7 @@ class Remedy {
     for (const auto* one : order) {
       if (!keys.insert(one->change.key).second) continue;
       chosen_.emplace_back(one->change.key, &one->change);
-      auto next = assessed(predictor_, with_chosen());
+      auto next = trial_.of(with_chosen());
       if (!next || (now_ && next->memory_bytes >= now_->memory_bytes)) {  // not together with the others
         chosen_.pop_back();
         continue;
@@ -132,7 +149,7 @@ class Remedy {
       auto best = change;
       for (const auto* other : others) {
         change = other;
-        auto next = assessed(predictor_, with_chosen());
+        auto next = trial_.of(with_chosen());
         if (next && reached(*next) && next->step < now_->step) now_ = std::move(next), best = other;
       }
       change = best;
@@ -146,9 +163,10 @@ class Remedy {
     return plan;
   }
 
-  Predictor& predictor_;
+  Trial& trial_;
   const plan::Plan& plan_;
   Goal goal_;
+  std::optional<Assessment> before_;
   std::vector<Tried> singles_;
   std::vector<const Tried*> savers_;
   std::vector<std::pair<std::string_view, const ChangedPlan*>> chosen_;  ///< by key; nullptr: as it was
@@ -160,7 +178,7 @@ class Remedy {
 std::vector<Change> helpful_changes(Predictor& predictor, const Assessment& now) {
   const auto closed = predictor.closed(now.plan).step;  // both sides by one evaluator
   std::vector<Change> changes;
-  for (const auto& [change, assessment] : tried(predictor, now.plan)) {
+  for (const auto& [change, assessment] : Trial(predictor, kTimeForRemedies).of_changes(now.plan)) {
     const double quicker = 1 - assessment.step / closed;
     if (assessment.fits() && quicker >= kWorthSaying) changes.push_back({change.text(), quicker, assessment.memory_bytes});
   }
@@ -168,8 +186,11 @@ std::vector<Change> helpful_changes(Predictor& predictor, const Assessment& now)
   return changes;
 }
 
-std::optional<FittingPlan> cheapest_remedy(Predictor& predictor, const plan::Plan& plan, Goal goal) {
-  return Remedy(predictor, plan, goal).find();
+Remedy cheapest_remedy(Predictor& predictor, const plan::Plan& plan, Goal goal, Seconds patience) {
+  auto before = assessed(predictor, plan);
+  Trial trial(predictor, patience);
+  auto found = RemedySearch(trial, plan, goal, std::move(before)).find();
+  return {std::move(found), !trial.over()};
 }
 
 std::optional<UsualPlan> with_usual_keys(const Predictor& predictor, const plan::Plan& plan, std::span<const std::string_view> named) {

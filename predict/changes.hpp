@@ -21,7 +21,7 @@ struct Change {
   double quicker = 0;  ///< share of the step that it saves
   std::int64_t memory_bytes = 0;
 };
-/// Single changes of keys that fit and save at least kWorthSaying of the step, the best first.
+/// Single changes of keys that fit and save at least kWorthSaying of the step, the best first; of those that are tried in kTimeForRemedies.
 [[nodiscard]] std::vector<Change> helpful_changes(Predictor&, const Assessment&);
 
 /// What a changed plan has to reach.
@@ -36,9 +36,14 @@ struct FittingPlan {
   std::vector<std::string> changes;  ///< "zero=1", "micro_batch=1"
 };
 /// The single change with which the plan reaches the goal and takes least time; where there is none, or it makes the step more than a tenth
-/// longer and two changes do not, the quickest of two. Where these are not enough: changes of several keys, each the one that saves most memory, as many as it takes, and then each taken back as far as the goal is still
-/// reached. Nothing where all together do not reach it.
-[[nodiscard]] std::optional<FittingPlan> cheapest_remedy(Predictor&, const plan::Plan&, Goal = Goal::Fits);
+/// longer and two changes do not, the quickest of two. Where these are not enough: changes of several keys, each the one that saves most
+/// memory, as many as it takes, and then each taken back as far as the goal is still reached.
+struct Remedy {
+  std::optional<FittingPlan> plan = {};  ///< none where all changes together do not reach the goal
+  bool all_tried = true;                 ///< false: plans take long to predict, and the time for it was over
+};
+inline constexpr Seconds kTimeForRemedies{10};
+[[nodiscard]] Remedy cheapest_remedy(Predictor&, const plan::Plan&, Goal = Goal::Fits, Seconds patience = kTimeForRemedies);
 
 /// A plan as the framework's recipes have it.
 struct UsualPlan {

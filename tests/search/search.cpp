@@ -318,13 +318,18 @@ TEST_CASE("the remedy of a plan that does not fit is a change with which it fits
   const auto evaluator = closed_form_evaluator();
   const auto plan = parse_plan("dp=1");
   setting.set_memory(1);
-  CHECK_FALSE(cheapest_remedy(*setting.predictor(), plan).has_value());
+  const auto none = cheapest_remedy(*setting.predictor(), plan);
+  CHECK_FALSE(none.plan.has_value());
+  CHECK(none.all_tried);
   const auto alone = assess(setting.job(), plan, *evaluator);
   setting.set_memory(static_cast<double>(alone.memory_bytes - 1));
-  const auto remedy = cheapest_remedy(*setting.predictor(), plan);
+  const auto remedy = cheapest_remedy(*setting.predictor(), plan).plan;
   REQUIRE(remedy.has_value());
   REQUIRE(remedy->changes.size() == 1);
   CHECK(assess(setting.job(), parse_plan("dp=1," + remedy->changes.front()), *evaluator).fits());
+  const auto at_once = cheapest_remedy(*setting.predictor(), plan, Goal::Fits, Seconds(-1));  // no time to try one
+  CHECK_FALSE(at_once.plan.has_value());
+  CHECK_FALSE(at_once.all_tried);
 }
 
 TEST_CASE("the remedy of a plan that may run out of memory is one with which that is unlikely") {
@@ -335,10 +340,10 @@ TEST_CASE("the remedy of a plan that may run out of memory is one with which tha
   const auto now = setting.predictor->closed(plan);
   REQUIRE(now.fits());
   REQUIRE(chance_of_running_out(now) > kRisky);
-  const auto remedy = cheapest_remedy(*setting.predictor, plan, Goal::FitsSafely);
+  const auto remedy = cheapest_remedy(*setting.predictor, plan, Goal::FitsSafely).plan;
   REQUIRE(remedy.has_value());
   CHECK(chance_of_running_out(remedy->assessment) <= kSafe);
-  CHECK(cheapest_remedy(*setting.predictor, plan)->assessment.step <= remedy->assessment.step);  // merely to fit takes no more
+  CHECK(cheapest_remedy(*setting.predictor, plan).plan->assessment.step <= remedy->assessment.step);  // merely to fit takes no more
 }
 
 TEST_CASE("what is fixed stays fixed, and unknown objectives are named") {
