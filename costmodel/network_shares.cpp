@@ -73,7 +73,7 @@ double NetworkShares::pairs(int nodes) const {
 }
 
 double NetworkShares::sends(NodesSending nodes) const {
-  const int all = known(nodes.all), together = std::min(nodes.together, all);
+  const int all = known(nodes.all), together = std::clamp(nodes.together, 1, all);
   if (!fabric_ || all < 2) return all_;
   return looked_up(sends_, std::pair{together, all}, [&] {
     double least = 1;

@@ -113,8 +113,6 @@ template <class Make>
 Finding tried(Health otherwise, const Make& make) {
   try {
     return {Health::Good, make()};
-  } catch (const EnvironmentFailure& failure) {
-    return {otherwise, failure.what()};
   } catch (const Error& error) {
     return {otherwise, error.what()};
   }
