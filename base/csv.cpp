@@ -1,7 +1,6 @@
 #include "base/csv.hpp"
 
 #include <filesystem>
-#include <istream>
 #include <optional>
 
 #include "base/error.hpp"

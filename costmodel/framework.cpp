@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "base/join.hpp"
 #include "base/names.hpp"
 #include "costmodel/embedded_constants.hpp"
 #include "platforms/strict_json.hpp"

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "costmodel/matmul_tiles.hpp"
 #include "costmodel/product_kernels.hpp"
 
 namespace rehearsal::costmodel {

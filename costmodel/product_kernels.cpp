@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 
 #include "base/error.hpp"
 #include "costmodel/embedded_constants.hpp"

@@ -5,7 +5,6 @@
 #include <cctype>
 #include <chrono>
 #include <set>
-#include <span>
 
 #include "base/csv.hpp"
 #include "base/error.hpp"

@@ -1,6 +1,5 @@
 #include "platforms/device_json.hpp"
 
-#include <algorithm>
 #include <array>
 
 namespace rehearsal::platforms {

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "base/join.hpp"
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
 #include "platforms/json.hpp"

@@ -9,7 +9,6 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
-#include "plan/schedules/stages.hpp"
 #include "predict/changes.hpp"
 #include "search/shortlist.hpp"
 #include "search/why_not.hpp"

@@ -5,7 +5,6 @@
 #include <iterator>
 #include <numeric>
 #include <set>
-#include <span>
 
 #include "base/error.hpp"
 #include "base/join.hpp"

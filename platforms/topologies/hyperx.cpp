@@ -3,7 +3,6 @@
 // with as many nodes a switch as switches along them a flattened butterfly (Kim, Dally, Abts, ISCA 2007). Routes are the shortest ones,
 // dimension by dimension; where links are busy nothing goes round.
 
-#include <algorithm>
 #include <array>
 
 #include "base/error.hpp"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "base/error.hpp"
 #include "platforms/topologies/topology_rows.hpp"
