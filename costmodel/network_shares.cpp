@@ -1,10 +1,10 @@
 #include "costmodel/network_shares.hpp"
 
 #include <algorithm>
-#include <unordered_map>
 #include <vector>
 
 #include "platforms/topology.hpp"
+#include "platforms/traffic.hpp"
 
 namespace rehearsal::costmodel {
 namespace {
@@ -42,24 +42,16 @@ NetworkShares::NetworkShares(const platforms::Platform& platform, double card_ra
 int NetworkShares::known(int nodes) const { return std::min(nodes, static_cast<int>(first_.size()) - 1); }
 
 double NetworkShares::left(const Pattern& pattern, std::span<const int> distances) const {
-  const auto each = 1.0 / static_cast<double>(distances.size());
-  std::unordered_map<std::uint32_t, double> messages;
-  platforms::Route route;
   const auto devices_of = [&](int node) { return first_[static_cast<std::size_t>(node) + 1] - first_[static_cast<std::size_t>(node)]; };
+  platforms::Traffic traffic(*fabric_);
   for (const int distance : distances)
     for (int node = pattern.first; node < pattern.end; ++node) {
       const int other = (node + distance) % pattern.nodes;
-      for (int device = 0; device < std::min(devices_of(node), devices_of(other)); ++device) {
-        fabric_->route(first_[static_cast<std::size_t>(node)] + device, first_[static_cast<std::size_t>(other)] + device, route);
-        for (const auto link : route.links) messages[link] += each;
-      }
+      for (int device = 0; device < std::min(devices_of(node), devices_of(other)); ++device)
+        traffic.send(first_[static_cast<std::size_t>(node)] + device, first_[static_cast<std::size_t>(other)] + device,
+                     1.0 / static_cast<double>(distances.size()));
     }
-  double least = 1;
-  for (const auto& [number, count] : messages) {
-    const auto link = fabric_->link(number);
-    if (link.role == platforms::LinkRole::Network) least = std::min(least, link.bandwidth.value() / (count * card_rate_));
-  }
-  return least;
+  return std::min(1.0, traffic.slowest().bandwidth.value() / card_rate_);
 }
 
 double NetworkShares::neighbours(int nodes) const {

@@ -1,10 +1,9 @@
 #include "predict/group_links.hpp"
 
 #include <algorithm>
-#include <limits>
-#include <unordered_map>
 
 #include "plan/collectives/swing.hpp"
+#include "platforms/traffic.hpp"
 
 namespace rehearsal::predict {
 namespace {
@@ -21,44 +20,17 @@ void share_node(const plan::Program& program, const platforms::Platform& platfor
     links.node_inner = *node.intra.bandwidth / groups;
 }
 
-/// Messages that are sent at the same time, and what they share of the network between nodes.
-class Traffic {
- public:
-  explicit Traffic(const platforms::Fabric& fabric) : fabric_(fabric) {}
-
-  void send(int from, int to) {
-    fabric_.route(from, to, route_);
-    const auto is_shared = [&](std::uint32_t link) { return fabric_.link(link).role == platforms::LinkRole::Network; };
-    std::erase_if(route_.links, [&](std::uint32_t link) { return !is_shared(link); });
-    if (route_.links.empty()) return;
-    latency_ = std::max(latency_, route_.latency);
-    for (const auto link : route_.links) ++messages_[link];
-  }
-
-  /// The longest latency of all, and what is left to each message of the link that is shared by most of them.
-  [[nodiscard]] plan::NetworkPath slowest() const {
-    plan::NetworkPath path{latency_, plan::CollectiveLinks::kUnlimited};
-    for (const auto& [link, count] : messages_) path.bandwidth = std::min(path.bandwidth, fabric_.link(link).bandwidth / count);
-    return path;
-  }
-
- private:
-  const platforms::Fabric& fabric_;
-  platforms::Route route_;
-  Seconds latency_{0};
-  std::unordered_map<std::uint32_t, int> messages_;
-};
-
 /// Every rank sends to the member of its group at another coordinate, `to(coordinate)`; beyond the group's size, or below 0, to nobody.
 template <class To>
 plan::NetworkPath path_of(const plan::Program& program, const platforms::Fabric& fabric, std::size_t axis, const To& to) {
-  Traffic traffic(fabric);
+  platforms::Traffic traffic(fabric);
   const auto& mesh = program.axes[axis];
   for (int rank = 0; rank < program.ranks; ++rank) {
     const int own = plan::coordinate(program, rank, axis), other = to(own);
     if (other >= 0 && other < mesh.size) traffic.send(rank, rank + (other - own) * mesh.stride);
   }
-  return traffic.slowest();
+  const auto slowest = traffic.slowest();
+  return {slowest.latency, slowest.bandwidth};
 }
 
 bool crosses_network(const plan::Program& program, const platforms::Fabric& fabric) {

@@ -6,6 +6,7 @@
 #include "base/random.hpp"
 #include "platforms/catalog.hpp"
 #include "platforms/topology.hpp"
+#include "platforms/traffic.hpp"
 #include "tests/catch.hpp"
 #include "tests/cpu_time.hpp"
 #include "tests/platforms/sample.hpp"
@@ -108,6 +109,18 @@ TEST_CASE("an oversubscribed fat tree has fewer links up") {
   std::set<std::uint32_t> up;
   for (int node = 0; node < 4; ++node) up.insert(fabric.route(node, node + 4).links[1]);
   CHECK(up.size() == 2);
+}
+
+TEST_CASE("messages that are sent at a time have what the fullest link between nodes leaves each of them") {
+  // The same two links up: four messages across, two on each; at half their weight the links are as good as their own.
+  const Fabric fabric(cluster(8, 1, 1, "fat-tree", {{"arity", {4}}, {"levels", {2}}, {"oversubscription", {2}}}));
+  Traffic across(fabric), halves(fabric), near(fabric);
+  for (int node = 0; node < 4; ++node) across.send(node, node + 4), halves.send(node, node + 4, 0.5);
+  CHECK(across.slowest().bandwidth.value() == Approx(kTrunk / 2));
+  CHECK(halves.slowest().bandwidth.value() == Approx(kTrunk));
+  CHECK(across.slowest().latency.value() == Approx(2e-6 + 3 * 0.5e-6));
+  near.send(0, 1);  // in one leaf
+  CHECK(std::isinf(near.slowest().bandwidth.value()));
 }
 
 TEST_CASE("other jobs' traffic takes its share of every link between switches, and of no card") {
