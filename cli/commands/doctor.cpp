@@ -31,14 +31,14 @@ struct Finding {
   std::string found, remedy = {};
 };
 
-/// What a shell says to a command, with its status.
+/// What a shell says to a command, with its status. One that hangs, as launchers may, is ended.
 struct Said {
   int status = 0;
   std::string text;
 };
 Said said(const std::string& command) {
   Said result;
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  FILE* pipe = popen(("timeout -k 5 120 " + command + " 2>&1").c_str(), "r");
   if (pipe == nullptr) return {127, "no process could be started"};
   std::array<char, 4096> part;
   while (const auto read = std::fread(part.data(), 1, part.size(), pipe)) result.text.append(part.data(), read);
@@ -50,6 +50,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 /// The sentence of what a launcher and its ranks said, without frames and empty lines: our own error, or what stands first.
 std::string told_by(const std::string& text) {
+  if (text.empty()) return "nothing was said within two minutes";
   if (const auto ours = text.find("rehearse: error: "); ours != std::string::npos) return first_line(text.substr(ours));
   std::string told;
   std::istringstream lines(text);
