@@ -92,8 +92,8 @@ double convolution_share(Arithmetic a, const Constants& c) {
   return a == Arithmetic::Tf32 ? c[C::ConvolutionTf32] : c[C::Convolution16bit];
 }
 
-double host_of(const FrameworkProfile& f, const Constants& c) {
-  switch (f.launch) {
+double host_of(const FrameworkProfile& f, LaunchMode launch, const Constants& c) {
+  switch (launch) {
     case LaunchMode::Eager:
       return c[f.host_bound ? C::HostSecondsPerKernel : C::HostEager] * 1e-6;
     case LaunchMode::Static:
@@ -161,8 +161,8 @@ RateTable rates_of(const platforms::Device& d, const Precision& p, const RateCon
   t.bytes_per_second[static_cast<std::size_t>(RateKind::Depthwise)] = bandwidth * c[C::MemoryDepthwise];
   if (context.image && context.framework.normalization_fusion == 1)
     t.bytes_per_second[static_cast<std::size_t>(RateKind::Elementwise)] = bandwidth / c[C::ElementwiseUnoptimised];
-  t.gap = c[context.framework.launch == LaunchMode::Captured ? C::GapCaptured : C::GapQueued] * 1e-6;
-  t.host = host_of(context.framework, c);
+  t.gap = c[context.launch == LaunchMode::Captured ? C::GapCaptured : C::GapQueued] * 1e-6;
+  t.host = host_of(context.framework, context.launch, c);
   return t;
 }
 

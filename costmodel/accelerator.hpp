@@ -14,7 +14,8 @@ namespace rehearsal::costmodel {
 /// What the rates depend on besides device and constants.
 struct RateContext {
   const FrameworkProfile& framework;
-  bool image = false;  ///< the graph has convolutions
+  LaunchMode launch = LaunchMode::Eager;  ///< of this job, which may differ from the framework's other jobs
+  bool image = false;                     ///< the graph has convolutions
 };
 [[nodiscard]] RateTable rates_of(const platforms::Device&, const Precision&, const RateContext&, const Constants&);
 /// Bytes per second that element-wise kernels reach.

@@ -43,7 +43,7 @@ RateTable rates_for(const platforms::Device& device, const std::string& peak_key
   const auto peak = device.peak(peak_key), f32 = device.peak("f32");
   const bool in_proportion = f32 && (peak_key == "f64" || processor || !peak);
   const auto precision = precision_of(device, in_proportion ? "f32" : peak_key);
-  auto rates = rates_of(device, precision, {own_framework()}, published_constants().values);
+  auto rates = rates_of(device, precision, {own_framework(), own_framework().launch}, published_constants().values);
   if (in_proportion && peak)
     for (auto& rate : rates.flops_per_second) rate *= *peak / *f32;
   if (processor) rates.gap = device.launch_overhead.value.value();

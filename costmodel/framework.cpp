@@ -37,6 +37,7 @@ constexpr Flag kFlags[] = {
     {"tensor_overlap", &FrameworkProfile::tensor_overlap},
     {"dispatches_by_node", &FrameworkProfile::dispatches_by_node},
     {"launches_each_expert", &FrameworkProfile::launches_each_expert},
+    {"captures_experts", &FrameworkProfile::captures_experts},
     {"backward_tensor_overlap", &FrameworkProfile::backward_tensor_overlap},
     {"attention_needs_hopper", &FrameworkProfile::attention_needs_hopper},
     {"dropout", &FrameworkProfile::dropout},

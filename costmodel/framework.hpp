@@ -63,8 +63,11 @@ struct FrameworkProfile {
   bool sequence_parallel = false;       ///< default with tensor parallelism
   bool dispatches_by_node = false;      ///< a token travels once to every node where it has experts (DeepEP, HybridEP)
   bool launches_each_expert =
-      false;                 ///< products of experts are a library's calls, one after the other (Transformer Engine's GroupedLinear)
-  bool interleaves = false;  ///< default recipes cut stages into chunks
+      false;  ///< products of experts are a library's calls, one after the other (Transformer Engine's GroupedLinear)
+  /// Transformers with experts in mxfp8 replay one CUDA graph a step; products of experts compute their gates; tokens travel beside
+  /// computation.
+  bool captures_experts = false;
+  bool interleaves = false;               ///< default recipes cut stages into chunks
   bool tied_embedding_reduction = false;  ///< first and last stage add their embedding gradients
   bool gathers_layerwise = true;          ///< sharded parameters are prefetched a layer ahead
   bool sharded_after_all_reduce = false;  ///< ZeRO-1 reduces whole gradients, then gathers parameters

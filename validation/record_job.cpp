@@ -247,7 +247,8 @@ void set_modes(const Record& r, RecordJob& job) {
   if (r.plan.number("tp_overlap")) recipe.tensor_overlap = r.plan.truth("tp_overlap");
   if (holds(overlap, "tp")) recipe.tensor_overlap = 1;
   recipe.parallel_blocks = r.plan.truth("parallel_block");
-  recipe.expert_overlap = r.plan.truth("moe_a2a_overlap");
+  if (r.plan.has("cuda_graph")) recipe.captured = holds(r.plan.text("cuda_graph"), "full");
+  if (r.plan.has("moe_a2a_overlap")) recipe.expert_overlap = r.plan.truth("moe_a2a_overlap");
   if (r.plan.truth("sliding_window_attention")) recipe.attention_window = job.model.seq / 2;
   if (holds_any(r.plan.text("precision"), {"nf4", "int4"}) || r.plan.truth("lora_quantised"))
     recipe.frozen_bytes = predict::frameworks::bytes_of_frozen("nf4");
@@ -307,7 +308,6 @@ std::shared_ptr<const FrameworkProfile> adjusted(const Record& r, const Framewor
     own->attention = costmodel::AttentionKernel::Plain;
   if (holds_any(compiler, {"compile", "inductor", "xla", "jit"}) || holds_any(r.plan.text("framework"), {"compile", "inductor"}))
     own->elementwise_fusion = own->normalization_fusion = 2;
-  if (holds(r.plan.text("cuda_graph"), "full")) own->launch = costmodel::LaunchMode::Captured;
   if (holds_any(compiler, {"eager"})) own->elementwise_fusion = std::min(own->elementwise_fusion, 1);
   return own;
 }

@@ -15,6 +15,9 @@ using graph::TensorId;
 CostFamily family(const graph::Node& node) { return graph::schema(node).family; }
 std::string_view op_name(const graph::Node& node) { return graph::schema(node).name; }
 bool is_view(const graph::Node& node) { return family(node) == CostFamily::View || op_name(node) == "Reshape"; }
+bool is_elementwise_or_cut(const graph::Node& node) {
+  return family(node) == CostFamily::Elementwise || is_view(node) || op_name(node) == "Split";
+}
 bool is_product(const graph::Node& node) { return family(node) == CostFamily::MatMul; }
 
 /// Sums that a normalization shares with the node that uses them: one operator to a framework, and one gradient.
@@ -104,9 +107,11 @@ Flow::Flow(const graph::Graph& g) : graph_(&g), marks_(g.tensors().size()), read
   core_of_.assign(forward, -1);
   steps_of_.assign(forward, 0);
   in_cell_.assign(forward, false);
+  between_experts_.assign(forward, false);
   mark_origins();
   find_cores();
   find_recurrences();
+  find_gates_of_experts();
 }
 
 bool Flow::self_gate(const graph::Node& node) const {
@@ -301,7 +306,7 @@ bool Flow::mark_cell(std::size_t product, std::size_t target, bool backwards) {
     for (const auto n : neighbours(at, backwards)) {
       const auto& other = graph_->nodes()[n];
       met |= n == target;
-      const bool inside = family(other) == CostFamily::Elementwise || is_view(other) || op_name(other) == "Split";
+      const bool inside = is_elementwise_or_cut(other);
       if (inside && seen.insert(n).second) open.push_back(n);
     }
   }
@@ -329,6 +334,40 @@ void Flow::find_recurrences() {
       mark_cell(products[i], kAnywhere, false);
     }
   }
+}
+
+/// From every product of experts back through element-wise operators and cuts: where all that is met are other products of experts.
+void Flow::find_gates_of_experts() {
+  if (router_of(*graph_) == nullptr) return;
+  const auto of_expert = [&](std::size_t n) {
+    const auto& node = graph_->nodes()[n];
+    return weight_product(*this, node) && of_experts(*graph_, node);
+  };
+  for (std::size_t product = 0; product < between_experts_.size(); ++product) {
+    if (!of_expert(product)) continue;
+    std::vector<std::size_t> open{product};
+    std::set<std::size_t> between;
+    bool of_experts_alone = true;
+    while (!open.empty() && of_experts_alone) {
+      const auto sources = neighbours(open.back(), true);
+      open.pop_back();
+      of_experts_alone = !sources.empty();
+      for (const auto n : sources) {
+        const bool inside = is_elementwise_or_cut(graph_->nodes()[n]);
+        if (inside && between.insert(n).second) open.push_back(n);
+        of_experts_alone = of_experts_alone && (inside || of_expert(n));
+      }
+    }
+    if (!of_experts_alone) continue;
+    for (const auto n : between) between_experts_[n] = true;
+  }
+}
+
+bool Flow::read_between_experts(TensorId t) const {
+  const auto& readers = consumers_[graph::index(t)];
+  const auto forward = [&](graph::NodeId n) { return graph::index(n) < between_experts_.size(); };
+  return std::ranges::any_of(readers, forward) &&
+         std::ranges::all_of(readers, [&](graph::NodeId n) { return !forward(n) || between_experts_[graph::index(n)]; });
 }
 
 }  // namespace rehearsal::predict::frameworks

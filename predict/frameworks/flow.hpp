@@ -41,6 +41,10 @@ class Flow {
   [[nodiscard]] bool recurrent() const { return recurrent_; }
   /// Whether a node belongs to the cell of a recurrent layer, which libraries run as one kernel a step (Appleyard et al. 2016).
   [[nodiscard]] bool in_cell(std::size_t node) const { return in_cell_[node]; }
+  /// Whether a node computes what products of experts read from what other products of experts wrote, and from nothing else: their gate.
+  [[nodiscard]] bool between_experts(std::size_t node) const { return between_experts_[node]; }
+  /// The same of all that reads a tensor.
+  [[nodiscard]] bool read_between_experts(graph::TensorId) const;
   [[nodiscard]] bool has_convolution() const { return has_convolution_; }
   [[nodiscard]] bool has_dropout() const { return has_dropout_; }
   [[nodiscard]] std::size_t forward_nodes() const { return core_of_.size(); }
@@ -58,12 +62,13 @@ class Flow {
   void find_recurrences();
   [[nodiscard]] std::vector<std::size_t> neighbours(std::size_t node, bool backwards) const;
   bool mark_cell(std::size_t product, std::size_t target, bool backwards);
+  void find_gates_of_experts();
 
   const graph::Graph* graph_;
   std::vector<std::uint8_t> marks_;
   std::vector<int> readers_;
   std::vector<int> core_of_, steps_of_;
-  std::vector<bool> in_cell_;
+  std::vector<bool> in_cell_, between_experts_;
   bool recurrent_ = false;
   std::vector<AttentionCore> cores_;
   std::map<graph::TensorId, double> windows_;  ///< of stored masks

@@ -25,7 +25,10 @@ struct Recipe {
   bool keeps_gathered = false;        ///< ZeRO-3 that gathers parameters once a step (SHARD_GRAD_OP)
   bool fp32_reduction = false;        ///< sharded gradients are reduced in fp32
   double tensor_overlap = -1;         ///< 0 off, 1 on, below 0: as the framework does
-  bool expert_overlap = false;        ///< tokens travel to their experts and back beside another micro-batch's computation
+  std::optional<bool> captured;       ///< a step replays one CUDA graph; left out: as the framework does
+  std::optional<bool> fused_experts;  ///< experts' products gate and cast what is between them; left out: as the framework does
+  /// Tokens travel to their experts and back beside another micro-batch's computation; left out: as the framework does.
+  std::optional<bool> expert_overlap;
   ExpertLoad expert_load;             ///< tokens among experts
   int offloaded_blocks = 0;           ///< that offload=activations moves; 0: all
   bool parallel_blocks = false;       ///< attention and MLP share one reduction
@@ -55,8 +58,15 @@ struct FrameworkJob {
 };
 
 /// How far element-wise operators share kernels, as FrameworkProfile::elementwise_fusion counts it.
-[[nodiscard]] inline int elementwise_fusion(const FrameworkJob& job) {
-  return job.recipe.fused_kernels ? 2 : job.profile.elementwise_fusion;
-}
+[[nodiscard]] int elementwise_fusion(const FrameworkJob& job);
+/// What a recipe's captured step changes.
+struct StepCapture {
+  costmodel::LaunchMode launch = costmodel::LaunchMode::Eager;
+  bool fused_experts = false;       ///< gates and casts between the products of experts are part of these products
+  bool overlapped_experts = false;  ///< tokens travel to their experts beside another micro-batch's computation
+};
+/// As the recipe says each, else as the framework does it for this precision and such a model: `experts`: transformer blocks with experts,
+/// and no other layers.
+[[nodiscard]] StepCapture capture_of(const FrameworkJob& job, bool experts);
 
 }  // namespace rehearsal::predict::frameworks

@@ -253,6 +253,7 @@ ModelParts parts_of(const FoldedModel& folded, const FrameworkJob& job, std::siz
   model.image = folded.has_convolution();
   model.recurrent = folded.flow().recurrent();
   model.fused_attention = setting.fused_attention && !folded.flow().cores().empty();
+  model.capture = setting.capture;
   const auto* router = router_of(folded.graph());
   model.expert_choices = router == nullptr ? 0 : static_cast<double>(router->attributes.integer("k", 0));
   setting.expert_load = model.expert_load = expert_load_of(folded.graph(), job) / std::min(1.0, samples);

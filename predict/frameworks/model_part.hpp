@@ -9,6 +9,7 @@
 
 #include "costmodel/collective_library.hpp"
 #include "costmodel/kernel_rows.hpp"
+#include "predict/frameworks/framework_job.hpp"
 
 namespace rehearsal::predict::frameworks {
 
@@ -79,6 +80,7 @@ struct ModelParts {
   double tokens_per_sample = 0;  ///< positions of the longest sequence input; 0: not a sequence model
   double expert_choices = 0;     ///< experts of a token; 0: none
   double expert_load = 1;        ///< tokens of the rank whose experts have most of them, over the rows of a mean one
+  StepCapture capture;           ///< how the kernels of such a model are launched and fused
   double logits = 0;             ///< elements of the result on this rank
 
   /// The published runs by which predictions of its time are judged.

@@ -36,6 +36,11 @@ constexpr double kMaskPass = 0.5;       // a byte per 16-bit element
 bool is_norm_result(const graph::Node* node) {
   return node != nullptr && graph::schema(*node).family == CostFamily::Normalization && graph::schema(*node).name != "Softmax";
 }
+/// Its result is a view of the operand, or made where it is used.
+bool is_free(const graph::Node& node) {
+  const auto name = graph::schema(node).name;
+  return name == "Split" || name == "Slice" || name == "Range" || name == "ConstantOfShape" || name == "Expand";
+}
 bool is_sum(const graph::Node& node) { return graph::schema(node).name == "Add"; }
 
 }  // namespace
@@ -102,15 +107,18 @@ void RowCollector::after_normalization(const graph::Node& node) {
   apply(kActivationAfterNorm[level], s_.bytes(node.outputs[0]), [&](double f, double fl, double b, double bl) { bytes({f, fl}, {b, bl}); });
 }
 
-/// Bytes that fusing chains saves: a result that only the next element-wise operator reads stays in registers.
-double RowCollector::passes_saved_by_chains(const graph::Node& node) const {
-  if (fusion() < 2) return 0;
-  double saved = 0;
-  for (const auto t : node.inputs) {
+/// Bytes that fusing chains saves: a result that only the next element-wise operator reads stays in registers, neither written nor read.
+/// Back its gradient does, too, and what the derivative needs of it is computed again.
+RowCollector::Saved RowCollector::saved_by_chains(const graph::Node& node) const {
+  if (fusion() < 2) return {};
+  Saved saved;
+  for (const auto t : operands_of(node)) {
     const auto* from = flow().origin(t);
-    if (from == nullptr || !flow().activation(t) || flow().readers(t) > 1) continue;
+    if (from == nullptr || flow().readers(t) > 1 || is_free(*from)) continue;
     const auto family = graph::schema(*from).family;
-    if (family == CostFamily::Elementwise || family == CostFamily::Movement) saved += 2 * s_.bytes(t);
+    if (family != CostFamily::Elementwise && family != CostFamily::Movement) continue;
+    saved.forward += 2 * s_.bytes(t);
+    saved.backward += (graph::schema(node).family == CostFamily::Elementwise && family == CostFamily::Elementwise ? 3 : 2) * s_.bytes(t);
   }
   return saved;
 }
@@ -166,15 +174,14 @@ void RowCollector::generic(const graph::Node& node) {
     forward += s_.bytes(t);
     if (flow().gradient(t)) backward += (graph::schema(node).family == CostFamily::Elementwise ? 2 : 1) * s_.bytes(t);
   }
-  const double saved = passes_saved_by_chains(node);
-  const double launches = saved > 0 ? 0 : 1;
-  bytes({std::max(0.0, forward - saved), launches}, {flow().gradient(y) ? std::max(0.0, backward - saved) : 0, launches});
+  const auto saved = saved_by_chains(node);
+  const double launches = saved.forward > 0 ? 0 : 1;
+  bytes({std::max(0.0, forward - saved.forward), launches}, {flow().gradient(y) ? std::max(0.0, backward - saved.backward) : 0, launches});
 }
 
 void RowCollector::movement(const graph::Node& node) {
   const auto name = graph::schema(node).name;
-  if (name == "Split" || name == "Slice" || name == "Range" || name == "ConstantOfShape" || name == "Expand")
-    return;  // views of the operand
+  if (is_free(node)) return;
   double share = 1;
   if (s_.fused_attention && name == "Transpose") share = kStridedShare;
   const double moved = (s_.bytes(node.outputs[0]) + s_.bytes(node.inputs[0])) * share;

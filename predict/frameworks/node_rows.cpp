@@ -45,6 +45,7 @@ RowSetting::RowSetting(const FoldedModel& m, const plan::Sharding& s, const Fram
       device(j.device(group)),
       precision(j.precision_on(group)),
       fused_attention(costmodel::fused_attention(j.profile, device)),
+      capture(capture_of(j, router_of(m.graph()) != nullptr && !m.has_convolution())),
       at(s.axes.size(), 0) {
   if (router_of(m.graph()) == nullptr) return;
   const auto axis = std::ranges::find(s.axes, "cp", &plan::MeshAxis::name);
@@ -83,7 +84,7 @@ void RowCollector::add_whole(std::size_t n, std::uint32_t offset) {
   const auto& node = graph().nodes()[n];
   const auto& schema = graph::schema(node);
   if (node.outputs.empty() || !flow().activation(node.outputs.front())) return;
-  if (flow().in_cell(n)) return keep_operands(node);
+  if (flow().in_cell(n) || (s_.capture.fused_experts && flow().between_experts(n))) return keep_operands(node);
   if (const int core = flow().core_of(n); core >= 0) {
     const auto& attention = flow().cores()[static_cast<std::size_t>(core)];
     if (schema.family == CostFamily::MatMul) {
@@ -145,7 +146,8 @@ void RowCollector::product(RateKind kind, const MatmulShape& shape, Gradients g)
   const double overhead = dense ? p.fill : p.fill_share * costmodel::kShortLoopOverhead;
   const bool experts = dense && shape.batch > 1;
   const double slowed = experts ? 1 / p.grouped_share : 1;
-  const double launches = experts && s_.job.profile.launches_each_expert ? std::max(1.0, kLibraryLaunch * shape.batch) : 1;
+  const bool each = s_.job.profile.launches_each_expert && !s_.capture.fused_experts;
+  const double launches = experts && each ? std::max(1.0, kLibraryLaunch * shape.batch) : 1;
   const double bytes = (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n) * shape.batch * p.element_bytes;
   const auto row = [&](double m, double n, double k) {
     // A product with a vector reads its matrix once and needs no matrix units.
@@ -192,14 +194,17 @@ void RowCollector::dense_product(const graph::Node& node, const MatmulShape& sha
   }
   const bool makes_result = std::find(outputs.begin(), outputs.end(), node.outputs[0]) != outputs.end();
   const bool wide = !p.quantised() || makes_result || std::min(shape.k, shape.n) < kLeastQuantised;
-  if (!wide) cast(node.inputs[0]);
+  const auto* from = flow().origin(node.inputs[0]);
+  const auto number = [&](const graph::Node& n) { return static_cast<std::size_t>(&n - graph().nodes().data()); };
+  const bool written_cast = s_.capture.fused_experts && from != nullptr && flow().between_experts(number(*from));
+  if (!wide && !written_cast) cast(node.inputs[0]);
   // Weights are cast once for all micro-batches of a step.
   if (!wide) {
     forward({RateKind::Elementwise, 0, p.cast_bytes * shape.k * shape.n * shape.batch, 1, 1});
     part_.forward.back().once_a_step = true;
   }
   product(p.quantised() && wide ? RateKind::WideMatmul : RateKind::Matmul, shape, g);
-  if (wide) return;
+  if (wide || (s_.capture.fused_experts && flow().read_between_experts(node.outputs[0]))) return;
   // Where tensor parallelism splits the sum, every rank has the gradient of its tokens until it is gathered.
   const bool split_sum = shape.k < static_cast<double>(graph()[node.inputs[0]].type.shape.back());
   const double ranks = split_sum && s_.job.plan.sequence_parallel ? s_.job.plan.tp : 1;
@@ -298,8 +303,7 @@ void RowCollector::convolution(const graph::Node& node) {
 }
 
 double RowCollector::saving_of(const graph::Node& node) const {
-  const bool direct =
-      s_.precision.matrix_units || graph::schema(node).name == "ConvTranspose" || node.attributes.integer("group", 1) > 1;
+  const bool direct = s_.precision.matrix_units || graph::schema(node).name == "ConvTranspose" || node.attributes.integer("group", 1) > 1;
   if (direct) return 1;
   const auto x = s_.operand(node_, 0);
   const auto strides = node.attributes.integers("strides", std::vector<std::int64_t>(x.size() - 2, 1));

@@ -21,6 +21,7 @@ struct RowSetting {
   const platforms::Device& device;
   costmodel::Precision precision;
   bool fused_attention = false;
+  StepCapture capture;
   double expert_load = 1;  ///< as ModelParts has it
   plan::Coordinates at;    ///< of a rank with the largest blocks
 
@@ -62,6 +63,10 @@ class RowCollector {
   struct Gradients {
     bool data = true, weight = true;
   };
+  /// Bytes.
+  struct Saved {
+    double forward = 0, backward = 0;
+  };
   void add_whole(std::size_t n, std::uint32_t offset);
   void matmul(const graph::Node&);
   void recurrent_step(const costmodel::MatmulShape&);
@@ -99,7 +104,7 @@ class RowCollector {
   void count_flops(double forward, Gradients, double saving = 1);
   /// FLOPs of a convolution over those that its transform leaves of them.
   [[nodiscard]] double saving_of(const graph::Node&) const;
-  [[nodiscard]] double passes_saved_by_chains(const graph::Node&) const;
+  [[nodiscard]] Saved saved_by_chains(const graph::Node&) const;
   [[nodiscard]] bool image_tensor(graph::TensorId t) const;
   [[nodiscard]] const graph::Graph& graph() const { return s_.model.graph(); }
   [[nodiscard]] const Flow& flow() const { return s_.model.flow(); }

@@ -32,6 +32,13 @@ bool set_switch(Recipe& recipe, std::string_view value) {
   return true;
 }
 
+template <std::optional<bool> Recipe::*Member>
+bool set_choice(Recipe& recipe, std::string_view value) {
+  if (value != "on" && value != "off") return false;
+  recipe.*Member = value == "on";
+  return true;
+}
+
 bool set_tensor_overlap(Recipe& recipe, std::string_view value) {
   if (value != "on" && value != "off") return false;
   recipe.tensor_overlap = value == "on" ? 1 : 0;
@@ -85,7 +92,11 @@ constexpr RecipeRow kRecipe[] = {
     {"chunked_loss", "on|off", "logits are made and used chunk by chunk", set_switch<&Recipe::chunked_loss>},
     {"optimizer_in_backward", "on|off", "every weight is updated as soon as its gradient is there",
      set_switch<&Recipe::update_in_backward>},
-    {"expert_overlap", "on|off", "tokens travel to experts beside another micro-batch's computation", set_switch<&Recipe::expert_overlap>},
+    {"cuda_graph", "on|off", "a step replays one CUDA graph (default: as the framework does)", set_choice<&Recipe::captured>},
+    {"fused_experts", "on|off", "products of experts compute gates and casts as they write (default: as the framework does)",
+     set_choice<&Recipe::fused_experts>},
+    {"expert_overlap", "on|off", "tokens travel to experts beside another micro-batch's computation (default: as the framework does)",
+     set_choice<&Recipe::expert_overlap>},
     {"tensor_overlap", "on|off", "sums of tensor parallelism hide behind products", set_tensor_overlap},
     {"fp32_reduction", "on|off", "sharded gradients are summed in 32 bits", set_switch<&Recipe::fp32_reduction>},
     {"keeps_gathered", "on|off", "zero=3 gathers once for both passes (SHARD_GRAD_OP)", set_switch<&Recipe::keeps_gathered>},
@@ -113,7 +124,9 @@ void require_effect(const Recipe& recipe, const graph::Graph& model) {
   const bool frozen = std::ranges::any_of(model.tensors(), [](const graph::Tensor& t) { return t.role == graph::TensorRole::Frozen; });
   if (recipe.frozen_bytes > 0 && !frozen)
     throw Refusal("--recipe frozen: every weight of the model is trained; say with --lora or --freeze which are not");
-  if (recipe.expert_overlap && router_of(model) == nullptr) throw Refusal("--recipe expert_overlap: the model has no experts");
+  if (router_of(model) != nullptr) return;
+  if (recipe.expert_overlap) throw Refusal("--recipe expert_overlap: the model has no experts");
+  if (recipe.fused_experts) throw Refusal("--recipe fused_experts: the model has no experts");
 }
 
 Recipe parse_recipe(std::string_view where, const std::string& text) {

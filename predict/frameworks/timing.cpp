@@ -77,7 +77,7 @@ StepTimer::StepTimer(const ModelParts& model, const FrameworkJob& job, const cos
       device_(job.device(group)),
       precision_(job.precision_on(group)),
       groups_(groups_of(job.platform, job.plan)),
-      rates_(costmodel::rates_of(device_, precision_, {job.profile, model.image}, c)),
+      rates_(costmodel::rates_of(device_, precision_, {job.profile, model.capture.launch, model.image}, c)),
       memory_(costmodel::memory_rate(device_, c)),
       slowdown_(1 + c[C::Spread] * std::log2(groups_.nodes)) {
   time_parts();
@@ -177,7 +177,7 @@ double StepTimer::exchange_seconds(const Exchange& e, bool backward) const {
 /// there pass it on (DeepSeek-AI 2024, section 3.2.2): of k choices among N nodes N·(1 - (1 - 1/N)^k) are different.
 double StepTimer::expert_seconds(const Exchange& e) const {
   const auto& group = groups_.expert;
-  const double hidden = job_.recipe.expert_overlap ? c_[C::TensorOverlap] : 0;
+  const double hidden = model_.capture.overlapped_experts ? c_[C::TensorOverlap] : 0;
   const double nodes = group.per_node > 0 ? static_cast<double>(group.ranks) / group.per_node : 1, choices = model_.expert_choices;
   const double bytes = e.bytes * model_.expert_load;  // the rank with most tokens ends last
   double seconds = network_.seconds(e.kind, bytes, group, c_);

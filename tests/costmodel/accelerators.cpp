@@ -97,7 +97,7 @@ TEST_CASE("large products run at the clock that the board's power leaves") {
   const auto& megatron = *find_framework("megatron");
   const auto rate = [&](const char* name) {
     const auto d = platforms::load_device(name);
-    return rates_of(d, precision_of(d, "fp16"), {megatron, false}, c).flops_per_second[0] / d.peak("f16")->value();
+    return rates_of(d, precision_of(d, "fp16"), {megatron, megatron.launch}, c).flops_per_second[0] / d.peak("f16")->value();
   };
   // A slot of 250 W against a module of 400 W, a board of 70 W against larger ones of its generation.
   CHECK(rate("A100-PCIE-40GB") < 0.95 * rate("A100-SXM4-40GB"));
@@ -162,7 +162,7 @@ TEST_CASE("products of fewer bits reach a smaller share of a larger peak, as mea
   const auto& megatron = *find_framework("megatron-core");
   const auto rate = [&](const char* device, const char* precision) {
     const auto d = platforms::load_device(device);
-    return rates_of(d, precision_of(d, precision), {megatron, false}, c).flops_per_second[0];
+    return rates_of(d, precision_of(d, precision), {megatron, megatron.launch}, c).flops_per_second[0];
   };
   // products.json, hopper: 0.848 of the fp8 peak where 0.9 of the 16-bit one, which is half of it: 2 * 0.848/0.9.
   CHECK(rate("H100-SXM5-80GB", "fp8") / rate("H100-SXM5-80GB", "bf16") == Approx(2 * 0.848 / 0.9).epsilon(0.001));
@@ -171,7 +171,7 @@ TEST_CASE("products of fewer bits reach a smaller share of a larger peak, as mea
   CHECK(rate("B200-SXM-180GB", "nvfp4") / rate("B200-SXM-180GB", "bf16") == Approx(4 * 0.616 / 0.783).epsilon(0.001));
   // What an fp8 job computes in 16 bits runs at their rate.
   const auto h100 = platforms::load_device("H100-SXM5-80GB");
-  const auto fp8 = rates_of(h100, precision_of(h100, "fp8"), {megatron, false}, c);
+  const auto fp8 = rates_of(h100, precision_of(h100, "fp8"), {megatron, megatron.launch}, c);
   CHECK(fp8.flops_per_second[static_cast<std::size_t>(RateKind::WideMatmul)] == Approx(rate("H100-SXM5-80GB", "bf16")));
 }
 

@@ -53,7 +53,7 @@ TEST_CASE("attention's level is that of kernels alone, over products alone, time
   auto constants = published_constants().values;
   const auto h100 = platforms::load_device("H100-SXM5-80GB");
   const auto rate = [&](const char* profile, RateKind kind) {
-    return rates_of(h100, precision_of(h100, "bf16"), {*find_framework(profile)}, constants)
+    return rates_of(h100, precision_of(h100, "bf16"), {*find_framework(profile), LaunchMode::Eager}, constants)
         .flops_per_second[static_cast<std::size_t>(kind)];
   };
   const double alone = attention_kernels("hopper").share / product_kernels("hopper", Arithmetic::Half, Scaling::None).share;

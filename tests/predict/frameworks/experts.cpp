@@ -163,5 +163,70 @@ TEST_CASE("a library that runs experts one by one launches as many products") {
   CHECK(launches() == 5 + 3);
 }
 
+namespace {
+
+/// Bytes of element-wise kernels in one pass of a block.
+double moved(const Sample& s, std::vector<PassStep> Part::*pass) {
+  const auto parts = s.parts();
+  return sample::bytes_of(sample::block_of(parts).*pass);
+}
+
+constexpr double kSlots = 8.0 * 512 * 2;  // tokens of the sample job, two experts each
+
+}  // namespace
+
+TEST_CASE("products of experts that gate and cast as they write leave nothing between them to be moved") {
+  Sample s(kMoe + "100", platforms::load("gb200-nvl72"), "nemo", "mxfp8");
+  const auto passes = [&](bool fused) {
+    s.job.recipe.fused_experts = fused;
+    return std::pair{moved(s, &Part::forward), moved(s, &Part::backward)};
+  };
+  const auto [forward_apart, backward_apart] = passes(false);
+  const auto [forward_fused, backward_fused] = passes(true);
+  // Gate · sigmoid(gate) · up is one chain to NeMo: it reads two results of 1,024 features in 16 bits and writes one, which is cast.
+  const double cast = s.job.precision_on(0).cast_bytes;
+  CHECK(forward_apart - forward_fused == Approx(kSlots * 1024 * (3 * 2 + cast)));
+  // Back it reads the gradient and both, writes the gradients of both, and these are cast before the two products that read them.
+  CHECK(backward_apart - backward_fused == Approx(kSlots * 1024 * (5 * 2 + 2 * cast)));
+  // What is kept for the backward pass is the same, since the recipe fuses the kernels of both passes.
+  s.job.recipe.fused_experts = false;
+  const auto kept = sample::block_of(s.parts()).kept.others;
+  s.job.recipe.fused_experts = true;
+  CHECK(sample::block_of(s.parts()).kept.others == kept);
+}
+
+TEST_CASE("a step with experts in mxfp8 is captured where the framework's recipes do so") {
+  const auto capture = [](const char* framework, const char* precision, const std::string& zoo, const Recipe& recipe = {}) {
+    Sample s(zoo, platforms::load("gb200-nvl72"), framework, precision);
+    s.job.recipe = recipe;
+    return s.parts().capture;
+  };
+  using costmodel::LaunchMode;
+  const auto moe = kMoe + "100", dense = std::string("zoo:gpt?layers=2&hidden=512&heads=4&seq=512&vocab=100&batch=8");
+  const auto whole = capture("nemo-26.06", "mxfp8", moe);
+  CHECK((whole.launch == LaunchMode::Captured && whole.fused_experts && whole.overlapped_experts));
+  for (const auto& [framework, precision, zoo] : {std::tuple{"nemo", "mxfp8", moe}, std::tuple{"nemo-26.06", "bf16", moe},
+                                                  std::tuple{"nemo-26.06", "fp8", moe}, std::tuple{"nemo-26.06", "mxfp8", dense}}) {
+    INFO(framework << " " << precision << " " << zoo);
+    const auto eager = capture(framework, precision, zoo);
+    CHECK((eager.launch == LaunchMode::Eager && !eager.fused_experts && !eager.overlapped_experts));
+  }
+  // A recipe that says otherwise counts, for each by itself.
+  Recipe recipe;
+  recipe.captured = false;
+  const auto eager = capture("nemo-26.06", "mxfp8", moe, recipe);
+  CHECK((eager.launch == LaunchMode::Eager && !eager.fused_experts && !eager.overlapped_experts));
+  recipe = {};
+  recipe.expert_overlap = false;
+  const auto waits = capture("nemo-26.06", "mxfp8", moe, recipe);
+  CHECK((waits.launch == LaunchMode::Captured && waits.fused_experts && !waits.overlapped_experts));
+  recipe = {};
+  recipe.captured = true;
+  const auto graph = capture("nemo", "bf16", moe, recipe);
+  CHECK((graph.launch == LaunchMode::Captured && !graph.fused_experts));
+  recipe.captured = false;
+  CHECK(capture("mlperf", "bf16", moe, recipe).launch == LaunchMode::Eager);
+}
+
 }  // namespace
 }  // namespace rehearsal::predict::frameworks
