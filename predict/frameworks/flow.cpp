@@ -137,6 +137,19 @@ const graph::Node* Flow::origin(TensorId t) const {
   return nullptr;
 }
 
+const graph::Node* Flow::only_reader(TensorId t) const {
+  const graph::Node* only = nullptr;
+  for (const auto reader : consumers_[graph::index(t)]) {
+    const auto& node = (*graph_)[reader];
+    if (node.phase != graph::Phase::Forward || is_statistic(node) || self_gate(node)) continue;
+    const auto* behind = is_view(node) ? only_reader(node.outputs.front()) : &node;
+    if (only != nullptr && behind != only) return nullptr;
+    only = behind;
+    if (only == nullptr) return nullptr;
+  }
+  return only;
+}
+
 void Flow::mark_origins() {
   for (std::size_t t = 0; t < marks_.size(); ++t) {
     const auto role = graph_->tensors()[t].role;

@@ -27,6 +27,8 @@ class Flow {
   [[nodiscard]] bool weight(graph::TensorId t) const { return is(t, kWeight); }          ///< made of parameters alone
   /// Readers of a tensor, views looked through.
   [[nodiscard]] int readers(graph::TensorId t) const { return t == graph::TensorId::None ? 0 : readers_[graph::index(t)]; }
+  /// The one node that reads a tensor, views looked through; nullptr: none or several do.
+  [[nodiscard]] const graph::Node* only_reader(graph::TensorId) const;
   /// A sigmoid that only its own operand is multiplied by: x · sigmoid(x), one kernel to every framework of today (Ramachandran et al.
   /// 2017).
   [[nodiscard]] bool self_gate(const graph::Node&) const;

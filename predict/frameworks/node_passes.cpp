@@ -36,12 +36,6 @@ constexpr double kMaskPass = 0.5;       // a byte per 16-bit element
 bool is_norm_result(const graph::Node* node) {
   return node != nullptr && graph::schema(*node).family == CostFamily::Normalization && graph::schema(*node).name != "Softmax";
 }
-/// Its result is a view of the operand, or made where it is used.
-bool is_free(const graph::Node& node) {
-  const auto name = graph::schema(node).name;
-  return name == "Split" || name == "Slice" || name == "Range" || name == "ConstantOfShape" || name == "Expand";
-}
-bool is_sum(const graph::Node& node) { return graph::schema(node).name == "Add"; }
 
 }  // namespace
 
@@ -107,22 +101,6 @@ void RowCollector::after_normalization(const graph::Node& node) {
   apply(kActivationAfterNorm[level], s_.bytes(node.outputs[0]), [&](double f, double fl, double b, double bl) { bytes({f, fl}, {b, bl}); });
 }
 
-/// Bytes that fusing chains saves: a result that only the next element-wise operator reads stays in registers, neither written nor read.
-/// Back its gradient does, too, and what the derivative needs of it is computed again.
-RowCollector::Saved RowCollector::saved_by_chains(const graph::Node& node) const {
-  if (fusion() < 2) return {};
-  Saved saved;
-  for (const auto t : operands_of(node)) {
-    const auto* from = flow().origin(t);
-    if (from == nullptr || flow().readers(t) > 1 || is_free(*from)) continue;
-    const auto family = graph::schema(*from).family;
-    if (family != CostFamily::Elementwise && family != CostFamily::Movement) continue;
-    saved.forward += 2 * s_.bytes(t);
-    saved.backward += (graph::schema(node).family == CostFamily::Elementwise && family == CostFamily::Elementwise ? 3 : 2) * s_.bytes(t);
-  }
-  return saved;
-}
-
 /// Activations that a node reads, without the gate of a gated activation.
 std::vector<TensorId> RowCollector::operands_of(const graph::Node& node) const {
   std::vector<TensorId> operands;
@@ -137,20 +115,18 @@ bool RowCollector::is_gate(TensorId t) const {
 }
 
 void RowCollector::elementwise(const graph::Node& node) {
-  if (flow().self_gate(node)) return;  // its product is the activation
+  if (flow().self_gate(node) || is_absorbed(node)) return;  // what reads it is the kernel
   const auto y = node.outputs[0];
   const double size = s_.bytes(y);
   const auto operands = operands_of(node);
   const auto* before = operands.empty() ? nullptr : flow().origin(operands.front());
-  const bool full =
-      operands.size() >= 2 && graph::element_count(graph()[operands[1]].type.shape) == graph::element_count(graph()[y].type.shape);
-  if (is_sum(node) && operands.size() == 1 && before != nullptr && graph::is_product(graph::schema(*before).family)) {
+  if (is_bias(node)) {
     bias(node);
-  } else if (is_sum(node) && full && image_tensor(y)) {
+  } else if (is_sum(node) && adds_whole(node) && image_tensor(y)) {
     apply(kImageSum[static_cast<std::size_t>(s_.job.profile.normalization_fusion)], size, [&](double f, double fl, double b, double bl) {
       bytes({f, fl}, {b, bl});
     });
-  } else if (is_sum(node) && full) {
+  } else if (is_residual(node)) {
     residual(node);
   } else if (operands.size() == 1 && image_tensor(y) && graph::schema(node).name != "Mul" &&
              (is_norm_result(before) || (before != nullptr && is_sum(*before)))) {
@@ -168,20 +144,20 @@ void RowCollector::elementwise(const graph::Node& node) {
 
 /// Reads every operand, writes the result; backward reads the gradient and what the derivative needs, writes a gradient per operand.
 void RowCollector::generic(const graph::Node& node) {
+  if (fusion() == 2) return chain(node);
   const auto y = node.outputs[0];
   double forward = s_.bytes(y), backward = s_.bytes(y);
   for (const auto t : operands_of(node)) {
     forward += s_.bytes(t);
     if (flow().gradient(t)) backward += (graph::schema(node).family == CostFamily::Elementwise ? 2 : 1) * s_.bytes(t);
   }
-  const auto saved = saved_by_chains(node);
-  const double launches = saved.forward > 0 ? 0 : 1;
-  bytes({std::max(0.0, forward - saved.forward), launches}, {flow().gradient(y) ? std::max(0.0, backward - saved.backward) : 0, launches});
+  bytes({forward, 1}, {flow().gradient(y) ? backward : 0, 1});
 }
 
 void RowCollector::movement(const graph::Node& node) {
   const auto name = graph::schema(node).name;
-  if (is_free(node)) return;
+  if (is_free(node) || is_absorbed(node)) return;
+  if (fusion() == 2 && name == "Concat") return chain(node), fan_in(node);
   double share = 1;
   if (s_.fused_attention && name == "Transpose") share = kStridedShare;
   const double moved = (s_.bytes(node.outputs[0]) + s_.bytes(node.inputs[0])) * share;

@@ -1,6 +1,7 @@
 #pragma once
 // One forward node as kernels of its forward and backward pass on one rank.
 
+#include <map>
 #include <optional>
 #include <set>
 
@@ -45,6 +46,10 @@ struct CountedTensors {
   std::set<graph::TensorId> kept, quantised, cast;
 };
 
+/// Its result is a view of the operand, or made where it is used.
+[[nodiscard]] bool is_free(const graph::Node&);
+[[nodiscard]] bool is_sum(const graph::Node&);
+
 /// Collects the kernels of one part.
 class RowCollector {
  public:
@@ -62,10 +67,6 @@ class RowCollector {
   /// Products that a pass makes of one product's operands.
   struct Gradients {
     bool data = true, weight = true;
-  };
-  /// Bytes.
-  struct Saved {
-    double forward = 0, backward = 0;
   };
   void add_whole(std::size_t n, std::uint32_t offset);
   void matmul(const graph::Node&);
@@ -104,7 +105,15 @@ class RowCollector {
   void count_flops(double forward, Gradients, double saving = 1);
   /// FLOPs of a convolution over those that its transform leaves of them.
   [[nodiscard]] double saving_of(const graph::Node&) const;
-  [[nodiscard]] Saved saved_by_chains(const graph::Node&) const;
+  [[nodiscard]] bool is_bias(const graph::Node&) const;
+  [[nodiscard]] bool adds_whole(const graph::Node&) const;
+  [[nodiscard]] bool is_residual(const graph::Node&) const;
+  [[nodiscard]] bool may_share_kernel(const graph::Node&) const;
+  [[nodiscard]] bool is_absorbed(const graph::Node&) const;
+  /// What a kernel of several operators reads, and whether its backward pass reads it again.
+  using Sources = std::map<graph::TensorId, bool>;
+  void find_sources(const graph::Node&, bool value_needed, Sources&) const;
+  void chain(const graph::Node&);
   [[nodiscard]] bool image_tensor(graph::TensorId t) const;
   [[nodiscard]] const graph::Graph& graph() const { return s_.model.graph(); }
   [[nodiscard]] const Flow& flow() const { return s_.model.flow(); }
