@@ -165,7 +165,7 @@ void reset_meetings(plan::Plan& plan) {
   plan.local_steps = 0;
   plan.outer = {};
   plan.staleness.reset();
-  plan.servers = 0;
+  plan.servers = {};
 }
 
 constexpr std::array kKeys{FreeKey{"micro_batch", micro_batches, reset_member<&plan::Plan::micro_batch>},

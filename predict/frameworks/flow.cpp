@@ -97,6 +97,15 @@ bool of_experts(const graph::Graph& g, const graph::Node& product) {
   return router != nullptr && weight.front() == g[router->inputs[0]].type.shape.back();
 }
 
+bool is_sum(const graph::Node& node) { return op_name(node) == "Add"; }
+
+bool is_linear(const graph::Node& node) {
+  const auto name = op_name(node);
+  return is_sum(node) || name == "Sub" || name == "Neg" || name == "Cast" || name == "Scale" || name == "Where";
+}
+
+bool multiplies(const graph::Node& node) { return op_name(node) == "Mul" || op_name(node) == "Div"; }
+
 bool weight_product(const Flow& flow, const graph::Node& node) {
   return is_product(node) && node.inputs.size() >= 2 && flow.weight(node.inputs[1]) && flow.activation(node.inputs[0]);
 }
@@ -121,7 +130,7 @@ bool Flow::self_gate(const graph::Node& node) const {
   for (const auto reader : readers) {
     const auto& by = (*graph_)[reader];
     if (by.phase != graph::Phase::Forward) continue;
-    const bool own = op_name(by) == "Mul" && std::find(by.inputs.begin(), by.inputs.end(), node.inputs.front()) != by.inputs.end();
+    const bool own = multiplies(by) && std::find(by.inputs.begin(), by.inputs.end(), node.inputs.front()) != by.inputs.end();
     if (!own) return false;
     ++products;
   }

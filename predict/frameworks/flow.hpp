@@ -83,6 +83,12 @@ class Flow {
 /// Does a product have a matrix for each of the experts that the router chooses from?
 [[nodiscard]] bool of_experts(const graph::Graph&, const graph::Node& product);
 
+[[nodiscard]] bool is_sum(const graph::Node&);
+/// Adds, turns the sign, scales, converts or chooses: the gradient of an operand follows from that of the result alone.
+[[nodiscard]] bool is_linear(const graph::Node&);
+/// Multiplies or divides element by element.
+[[nodiscard]] bool multiplies(const graph::Node&);
+
 /// A product with a weight as its second operand: MatMul or Gemm.
 [[nodiscard]] bool weight_product(const Flow&, const graph::Node&);
 

@@ -15,16 +15,12 @@ bool is_free(const graph::Node& node) {
   return name == "Split" || name == "Slice" || name == "Range" || name == "ConstantOfShape" || name == "Expand";
 }
 
-bool is_sum(const graph::Node& node) { return graph::schema(node).name == "Add"; }
-
 namespace {
 
-/// Does the gradient of an operand follow from that of the result alone? `activations`: operands that depend on the input.
-bool is_linear(const graph::Node& node, std::ptrdiff_t activations) {
-  const auto name = graph::schema(node).name;
-  if (name == "Mul" || name == "Div") return activations < 2;
-  return graph::schema(node).family == CostFamily::Movement || name == "Add" || name == "Sub" || name == "Neg" || name == "Cast" ||
-         name == "Scale" || name == "Where";
+/// Does a derivative read the operands again? `activations`: operands that depend on the input.
+bool reads_operands_again(const graph::Node& node, std::ptrdiff_t activations) {
+  if (multiplies(node)) return activations > 1;
+  return !is_linear(node) && graph::schema(node).family != CostFamily::Movement;
 }
 
 }  // namespace
@@ -69,9 +65,9 @@ bool RowCollector::is_absorbed(const graph::Node& node) const {
 
 /// `value_needed`: by a derivative further on, which computes it again.
 void RowCollector::find_sources(const graph::Node& node, bool value_needed, Sources& sources) const {
-  const bool needed =
-      value_needed ||
-      !is_linear(node, std::ranges::count_if(node.inputs, [&](TensorId t) { return t != TensorId::None && flow().activation(t); }));
+  const bool needed = value_needed || reads_operands_again(node, std::ranges::count_if(node.inputs, [&](TensorId t) {
+                                                             return t != TensorId::None && flow().activation(t);
+                                                           }));
   for (const auto t : operands_of(node)) {
     const auto* from = flow().origin(t);
     if (from != nullptr && is_absorbed(*from))

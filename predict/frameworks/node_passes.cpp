@@ -128,7 +128,7 @@ void RowCollector::elementwise(const graph::Node& node) {
     });
   } else if (is_residual(node)) {
     residual(node);
-  } else if (operands.size() == 1 && image_tensor(y) && graph::schema(node).name != "Mul" &&
+  } else if (operands.size() == 1 && image_tensor(y) && !multiplies(node) &&
              (is_norm_result(before) || (before != nullptr && is_sum(*before)))) {
     after_normalization(node);
   } else if (operands.size() == 1 && image_tensor(y)) {
@@ -228,8 +228,7 @@ void RowCollector::keep_operands(const graph::Node& node) {
   }
   const bool needs = graph::is_product(schema.family) || schema.family == CostFamily::Normalization ||
                      schema.family == CostFamily::Pooling ||
-                     (schema.family == CostFamily::Elementwise && schema.name != "Add" && schema.name != "Sub" && schema.name != "Neg" &&
-                      schema.name != "Relu" && schema.name != "Cast" && schema.name != "Scale" && schema.name != "Where");
+                     (schema.family == CostFamily::Elementwise && !is_linear(node) && schema.name != "Relu");
   if (!needs || schema.name == "BatchNormRunning") return;
   if (flow().self_gate(node)) return;
   const bool fused = fusion() == 2 && schema.family == CostFamily::Elementwise;

@@ -48,7 +48,6 @@ struct CountedTensors {
 
 /// Its result is a view of the operand, or made where it is used.
 [[nodiscard]] bool is_free(const graph::Node&);
-[[nodiscard]] bool is_sum(const graph::Node&);
 
 /// Collects the kernels of one part.
 class RowCollector {

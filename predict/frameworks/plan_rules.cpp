@@ -128,7 +128,7 @@ void staleness(const PlanQuestion& q, Violations& v) {
 }
 
 void servers(const PlanQuestion& q, Violations& v) {
-  if (q.plan.servers > 0) v.push_back({"servers", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
+  if (!q.plan.servers.all()) v.push_back({"servers", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
 }
 
 void decompositions(const PlanQuestion& q, Violations& v) {
