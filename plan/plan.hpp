@@ -11,6 +11,7 @@
 
 #include "plan/choices.hpp"
 #include "plan/context.hpp"
+#include "plan/servers.hpp"
 
 namespace rehearsal::plan {
 
@@ -35,9 +36,9 @@ struct Plan {
       0;  ///< first steps of a training in which all gradients are summed, whole: before `compression`, `local_steps`
   std::int64_t local_steps = 0;  ///< replicas train by themselves and meet every so many steps; 0: they sum gradients in every step
   OuterStep outer;               ///< what they do when they meet
-  std::optional<std::int64_t>
-      staleness;    ///< they meet one by one, at a center: meetings that one may be ahead of the slowest. nullopt: all meet at once
-  int servers = 0;  ///< replicas among which the center is sharded; 0: all
+  /// They meet one by one, at a center: meetings that one may be ahead of the slowest. nullopt: all meet at once.
+  std::optional<std::int64_t> staleness;
+  Servers servers;  ///< replicas among which the center is sharded
   Decompositions decompositions = Decompositions::Everywhere;
   std::string allreduce = "auto";  ///< a row of the all-reduce table, or "auto": the one whose closed form is least
   bool overlap = true;             ///< gradient all-reduce during the backward pass
@@ -58,7 +59,7 @@ struct Plan {
   /// Are there several groups of replicas, each with a copy of what `zero` shards inside it?
   [[nodiscard]] bool has_shard_groups() const { return zero > 0 && shard_ranks() < dp / expert_ranks(); }
   /// Ranks of `dp` that have parts of the center.
-  [[nodiscard]] int center_ranks() const { return servers == 0 ? dp : servers; }
+  [[nodiscard]] int center_ranks() const { return servers.count(dp); }
   /// At a center, each when it comes there.
   [[nodiscard]] bool meets_one_by_one() const { return local_steps > 0 && staleness && dp > 1; }
   /// May weights of replicas differ behind a meeting?

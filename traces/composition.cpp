@@ -52,7 +52,7 @@ class Links {
     if (const auto* row = plan::meeting_row(kind.kernel.implementation))
       return row
           ->closed_form(kind_named(kind.kernel.op), kind.message_ranks, size, links,
-                        plan::meeting_number(kind.kernel.implementation, mesh_.plan))
+                        plan::meeting_terms(kind.kernel.implementation, mesh_.plan))
           .value();
     return row_of(kind).closed_form(kind.message_ranks, size, links).value();
   }

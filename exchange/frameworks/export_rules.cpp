@@ -66,7 +66,7 @@ void no_staleness(const TrainingJob& job, Sheet& sheet) {
 }
 
 void no_servers(const TrainingJob& job, Sheet& sheet) {
-  if (job.plan.servers > 0) sheet.refuse("servers", "no replica serves the others", "leave it out");
+  if (!job.plan.servers.all()) sheet.refuse("servers", "no replica serves the others", "leave it out");
 }
 
 void whole_decompositions(const TrainingJob& job, Sheet& sheet) {

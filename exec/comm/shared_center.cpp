@@ -65,11 +65,12 @@ class SharedCenter::Impl {
   };
 
   [[nodiscard]] int replicas() const { return static_cast<int>(layout_.group.size()); }
+  [[nodiscard]] int servers() const { return layout_.servers.count(replicas()); }
   [[nodiscard]] std::int64_t vectors() const { return static_cast<std::int64_t>(layout_.vectors.size()); }
   [[nodiscard]] int position_of(int rank) const { return static_cast<int>(std::ranges::find(layout_.group, rank) - layout_.group.begin()); }
   /// World rank of a server.
   [[nodiscard]] int rank_of_server(int server) const {
-    return layout_.group[static_cast<std::size_t>(plan::rank_of_server(server, layout_.servers, replicas()))];
+    return layout_.group[static_cast<std::size_t>(layout_.servers.replica(server, replicas()))];
   }
 
   /// Blocks of a server begin where the largest blocks of the vectors before would end. Returns the bytes of all.
@@ -77,7 +78,7 @@ class SharedCenter::Impl {
     auto at = whole_lines(static_cast<std::int64_t>(kCounted.size() * sizeof(Counter)) * replicas());
     for (const auto& vector : layout_.vectors) {
       begins_.push_back(at);
-      at += whole_lines((vector.count + layout_.servers - 1) / layout_.servers * static_cast<std::int64_t>(size_of(vector.dtype)));
+      at += whole_lines((vector.count + servers() - 1) / servers() * static_cast<std::int64_t>(size_of(vector.dtype)));
     }
     return at;
   }
@@ -135,8 +136,8 @@ class SharedCenter::Impl {
 
   void issue(const Call& call) {
     const auto& vector = layout_.vectors[static_cast<std::size_t>(call.vector)];
-    for (int server = 0; server < layout_.servers; ++server) {
-      const auto block = plan::block(vector.count, layout_.servers, server);
+    for (int server = 0; server < servers(); ++server) {
+      const auto block = plan::block(vector.count, servers(), server);
       if (block.count() > 0) issue(call, server, block);
     }
   }

@@ -12,6 +12,7 @@
 
 #include "base/dtype.hpp"
 #include "exec/comm/transfers.hpp"
+#include "plan/servers.hpp"
 
 namespace rehearsal::exec {
 
@@ -23,7 +24,7 @@ struct CenterVector {
 
 struct CenterLayout {
   std::vector<int> group;  ///< world ranks of the replicas
-  int servers = 1;         ///< of the group, evenly spread: each has a block of every vector
+  plan::Servers servers;   ///< of the group: each has a block of every vector
   std::vector<CenterVector> vectors;
   std::int64_t staleness = 0;  ///< meetings that a replica may be ahead of the slowest
 };

@@ -32,7 +32,7 @@ std::vector<int> senders_of_puts(const plan::Program& program, int rank) {
 std::optional<CenterLayout> center_of(const plan::Program& program, int rank) {
   if (!program.plan.meets_one_by_one()) return std::nullopt;
   const auto& role = program.role(rank);
-  CenterLayout layout{{rank}, 1, {}, staleness_in_run(program.plan)};
+  CenterLayout layout{{rank}, {}, {}, staleness_in_run(program.plan)};
   for (const auto& body : role.bodies)
     for (const auto& i : body.instructions) {
       if (i.kind != plan::InstructionKind::Collective) continue;
@@ -40,7 +40,7 @@ std::optional<CenterLayout> center_of(const plan::Program& program, int rank) {
       if (info.algorithm != plan::kServers || info.kind != plan::CollectiveKind::Broadcast) continue;
       ensure(info.center == static_cast<std::int32_t>(layout.vectors.size()), "vectors of a center are numbered as they begin");
       layout.group = plan::group(program, rank, info.axis);
-      layout.servers = program.plan.center_ranks();
+      layout.servers = program.plan.servers;
       const auto& vector = role.buffers[i.outputs.front()];
       layout.vectors.push_back({graph::element_count(vector.shapes.front()), vector.dtype});
     }

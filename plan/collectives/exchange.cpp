@@ -135,7 +135,7 @@ std::vector<CollectiveStep> steps_of(const Program& program, const CollectiveInf
     return exchange_steps(me, ranks, packing_of(*program.sharding, r, position(program, member.rank, member.micro_batch)));
   }
   const RowMember in_row{me, ranks, member.count, member.ranks_per_node, info.dealt};
-  if (const auto* row = meeting_row(info.algorithm)) return row->steps(info.kind, in_row, meeting_number(info.algorithm, program.plan));
+  if (const auto* row = meeting_row(info.algorithm)) return row->steps(info.kind, in_row, meeting_terms(info.algorithm, program.plan));
   const auto& row = collective(info.kind, info.algorithm);
   return info.root == 0 ? steps_in_parts(row, in_row) : steps_from(info.root, row, in_row);
 }
@@ -148,7 +148,7 @@ void check_algorithm(const Program& program, const CollectiveInfo& info) {
   if (info.algorithm == kServers && info.center < 0)
     throw BadInput("\"center\"", "must be the number of a vector of the center, from 0 on");
   const auto& axis = program.axes[info.axis];
-  const auto number = static_cast<unsigned>(std::max(0, meeting_number(info.algorithm, program.plan)));
+  const auto number = static_cast<unsigned>(std::max(0, meeting_terms(info.algorithm, program.plan).distance));
   const bool fits = std::has_single_bit(number) && number < (1U << 30) && static_cast<unsigned>(axis.size) % (2 * number) == 0;
   if (info.algorithm.starts_with(kPartners) && !fits)
     throw BadInput("algorithm \"" + info.algorithm + "\"", "must have a power of two, twice which divides the " +
@@ -175,7 +175,7 @@ Seconds collective_time(const Program& program, const CollectiveInfo& info, cons
     return exchange_time(coordinate(program, member.rank, info.axis), steps_of(program, info, role, member), member.element_bytes, links);
   const int ranks = program.axes[info.axis].size;
   if (const auto* row = meeting_row(info.algorithm))
-    return row->closed_form(info.kind, ranks, size, links, meeting_number(info.algorithm, program.plan));
+    return row->closed_form(info.kind, ranks, size, links, meeting_terms(info.algorithm, program.plan));
   return collective(info.kind, info.algorithm).closed_form(ranks, size, links);
 }
 

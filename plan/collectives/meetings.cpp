@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <utility>
 
 #include "base/parse_number.hpp"
 #include "plan/collectives/algorithm_rows.hpp"
@@ -9,20 +11,13 @@
 namespace rehearsal::plan {
 namespace {
 
-/// -1: the rank is no server.
-int server_at(int rank, int servers, int ranks) {
-  for (int server = 0; server < servers; ++server)
-    if (rank_of_server(server, servers, ranks) == rank) return server;
-  return -1;
-}
-
 /// In step s a rank deals with those s further on and s before, as in a pairwise exchange.
-std::vector<CollectiveStep> server_steps(CollectiveKind kind, const RowMember& m, int servers) {
+std::vector<CollectiveStep> server_steps(CollectiveKind kind, const RowMember& m, const MeetingTerms& terms) {
   std::vector<CollectiveStep> steps;
   if (kind == CollectiveKind::Broadcast) return steps;
   const auto block_of = [&](int rank) {
-    const int server = server_at(rank, servers, m.ranks);
-    return server < 0 ? Range{} : block(m.count, servers, server);
+    const int server = terms.servers.server_at(rank, m.ranks);
+    return server < 0 ? Range{} : block(m.count, terms.servers.count(m.ranks), server);
   };
   const bool adds = kind == CollectiveKind::ReduceScatter;
   for (int s = 1; s < m.ranks; ++s) {
@@ -46,15 +41,39 @@ Seconds time_to_servers(int ranks, Bytes part, const CollectiveLinks& links, int
   return total;
 }
 
+/// The same for servers that are not spread evenly: in every step of those nodes that have some the slowest, with a message from another
+/// node for each server whose partner of the step is there.
+Seconds time_to_named(int ranks, Bytes part, const CollectiveLinks& links, const std::vector<int>& servers) {
+  const int node = std::min(links.ranks_per_node, ranks);
+  Seconds total{};
+  for (int s = 1; s < ranks; ++s) {
+    std::map<int, std::pair<int, int>> arriving;  // at a node: from others, from itself
+    for (const int at : servers) {
+      auto& [outer, inner] = arriving[at / node];
+      ++((at - s + ranks) % ranks / node == at / node ? inner : outer);
+    }
+    Seconds slowest{};
+    for (const auto& [_, messages] : arriving) {
+      const auto [outer, inner] = messages;
+      if (inner > 0) slowest = std::max(slowest, message_time(links, false, part, inner));
+      if (outer > 0) slowest = std::max(slowest, message_time(links, true, part, outer, path_of(links.around, std::min(s, ranks - s))));
+    }
+    total += slowest;
+  }
+  return total;
+}
+
 /// Adding: (P-1)(a + S/(K B) + g S/K) with K servers; reading: (P-1)(a + S/(K B)).
-Seconds server_time(CollectiveKind kind, int ranks, Bytes size, const CollectiveLinks& links, int servers) {
+Seconds server_time(CollectiveKind kind, int ranks, Bytes size, const CollectiveLinks& links, const MeetingTerms& terms) {
   if (kind == CollectiveKind::Broadcast) return {};
+  const int servers = terms.servers.count(ranks);
   const Bytes part = size / static_cast<double>(servers);
-  const Seconds moved = time_to_servers(ranks, part, links, servers);
+  const auto& named = terms.servers.named();
+  const Seconds moved = named.empty() ? time_to_servers(ranks, part, links, servers) : time_to_named(ranks, part, links, named);
   return kind == CollectiveKind::ReduceScatter ? moved + static_cast<double>(ranks - 1) * (part / links.reduction) : moved;
 }
 
-std::vector<CollectiveStep> neighbour_steps(CollectiveKind, const RowMember& m, int) {
+std::vector<CollectiveStep> neighbour_steps(CollectiveKind, const RowMember& m, const MeetingTerms&) {
   std::vector<CollectiveStep> steps;
   const Range all{0, m.count};
   const int next = (m.rank + 1) % m.ranks, before = (m.rank + m.ranks - 1) % m.ranks;
@@ -66,13 +85,14 @@ std::vector<CollectiveStep> neighbour_steps(CollectiveKind, const RowMember& m, 
 }
 
 /// a + 2 S/B + 2 g S; of two ranks a + S/B + g S.
-Seconds neighbour_time(CollectiveKind, int ranks, Bytes size, const CollectiveLinks& links, int) {
+Seconds neighbour_time(CollectiveKind, int ranks, Bytes size, const CollectiveLinks& links, const MeetingTerms&) {
   if (ranks < 2) return {};
   const Bytes both = size * static_cast<double>(neighbours_on_ring(ranks));
   return slowest_message(ranks, both, links) + both / links.reduction;
 }
 
-std::vector<CollectiveStep> partner_steps(CollectiveKind, const RowMember& m, int distance) {
+std::vector<CollectiveStep> partner_steps(CollectiveKind, const RowMember& m, const MeetingTerms& terms) {
+  const int distance = terms.distance;
   std::vector<CollectiveStep> steps;
   const Range lower{0, m.count / 2}, higher{m.count / 2, m.count};
   const bool is_higher = m.rank / distance % 2 == 1;
@@ -83,8 +103,8 @@ std::vector<CollectiveStep> partner_steps(CollectiveKind, const RowMember& m, in
 }
 
 /// a + S/(2 B)
-Seconds partner_time(CollectiveKind, int ranks, Bytes size, const CollectiveLinks& links, int distance) {
-  return pair_time(ranks, distance, size / 2.0, links);
+Seconds partner_time(CollectiveKind, int ranks, Bytes size, const CollectiveLinks& links, const MeetingTerms& terms) {
+  return pair_time(ranks, terms.distance, size / 2.0, links);
 }
 
 constexpr std::array kMeetingRows{MeetingRow{kServers, false, server_steps, server_time},
@@ -115,9 +135,9 @@ const MeetingRow* meeting_row(std::string_view algorithm) {
 
 std::string partners_at(int distance) { return std::string(kPartners) + ":" + std::to_string(distance); }
 
-int meeting_number(std::string_view algorithm, const Plan& plan) {
+MeetingTerms meeting_terms(std::string_view algorithm, const Plan& plan) {
   const auto colon = algorithm.find(':');
-  return colon == std::string_view::npos ? plan.center_ranks() : parse_number<int>(algorithm.substr(colon + 1)).value_or(0);
+  return {plan.servers, colon == std::string_view::npos ? 0 : parse_number<int>(algorithm.substr(colon + 1)).value_or(0)};
 }
 
 }  // namespace rehearsal::plan

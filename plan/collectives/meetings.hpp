@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "plan/collectives/exchange.hpp"
+#include "plan/servers.hpp"
 
 namespace rehearsal::plan {
 
@@ -19,28 +20,29 @@ inline constexpr std::string_view kNeighbours = "neighbours";
 inline constexpr std::string_view kPartners = "partners";
 [[nodiscard]] std::string partners_at(int distance);
 
-/// Position in the group of a server, counted from 0: they are spread evenly.
-[[nodiscard]] constexpr int rank_of_server(int server, int servers, int ranks) {
-  return static_cast<int>(static_cast<std::int64_t>(server) * ranks / servers);
-}
 /// Neighbours that a rank of a ring has.
 [[nodiscard]] constexpr int neighbours_on_ring(int ranks) { return ranks < 3 ? ranks - 1 : 2; }
 
 /// What a rank that serves holds of the center beside its arena, where other ranks write: the most that any server of the role does.
 [[nodiscard]] std::int64_t center_bytes(const Program&, const Role&);
 
+/// What the ranks of a group have to know of a meeting besides how many they are.
+struct MeetingTerms {
+  Servers servers;   ///< among the positions of the group
+  int distance = 0;  ///< of partners
+};
+
 struct MeetingRow {
   std::string_view name;
   bool has_distance;  ///< which stands behind a colon
-  /// `number`: of servers, or the distance of partners.
-  std::vector<CollectiveStep> (*steps)(CollectiveKind, const RowMember&, int number);
+  std::vector<CollectiveStep> (*steps)(CollectiveKind, const RowMember&, const MeetingTerms&);
   /// Without other traffic, all ranks starting together. Of servers exact on one level of links where all ranks serve, else each step
   /// counts in full; of neighbours where both messages share a rank's port.
-  Seconds (*closed_form)(CollectiveKind, int ranks, Bytes, const CollectiveLinks&, int number);
+  Seconds (*closed_form)(CollectiveKind, int ranks, Bytes, const CollectiveLinks&, const MeetingTerms&);
 };
 /// nullptr: the algorithm is none of these.
 [[nodiscard]] const MeetingRow* meeting_row(std::string_view algorithm);
-/// What stands behind the algorithm's colon, 0 where that is no number; without a colon the number of servers.
-[[nodiscard]] int meeting_number(std::string_view algorithm, const Plan&);
+/// The plan's servers, and what stands behind the algorithm's colon: 0 where that is no number or there is no colon.
+[[nodiscard]] MeetingTerms meeting_terms(std::string_view algorithm, const Plan&);
 
 }  // namespace rehearsal::plan

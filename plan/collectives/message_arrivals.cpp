@@ -33,7 +33,7 @@ std::vector<int> shares_of_nodes(const CollectiveRow& row, int ranks) {
 /// The most that any rank of the group needs, in bytes.
 std::int64_t needed_by(const CollectiveInfo& info, int ranks, std::int64_t count, std::size_t element_bytes) {
   if (const auto* row = meeting_row(info.algorithm)) {  // of all ranks alike; what is put at a center arrives in the center
-    const auto beside = beside_vector(row->steps(info.kind, {0, ranks, count}, 1), count, {element_bytes});
+    const auto beside = beside_vector(row->steps(info.kind, {0, ranks, count}, {{}, 1}), count, {element_bytes});
     return info.algorithm == kServers ? 0 : beside.scratch + beside.arrivals;
   }
   const auto& row = collective(info.kind, info.algorithm);

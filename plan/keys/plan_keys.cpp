@@ -99,11 +99,8 @@ std::string print_staleness(const Plan& plan) {
   return *plan.staleness == kAnyStaleness ? std::string(kAny) : std::to_string(*plan.staleness);
 }
 
-void parse_servers(Plan& plan, const std::string& value) {
-  if (value != kAllReplicas && !parse_number<std::int64_t>(value)) throw BadInput("must be a number of replicas, at most dp, or all");
-  plan.servers = value == kAllReplicas ? 0 : static_cast<int>(whole_number(value, 1, kMostRanks));
-}
-std::string print_servers(const Plan& plan) { return plan.servers == 0 ? std::string(kAllReplicas) : std::to_string(plan.servers); }
+void parse_center_servers(Plan& plan, const std::string& value) { plan.servers = parse_servers(value); }
+std::string print_center_servers(const Plan& plan) { return to_text(plan.servers); }
 
 void parse_micro_batch(Plan& plan, const std::string& value) {
   plan.micro_batch = whole_number(value, 1, std::numeric_limits<std::int32_t>::max());
@@ -284,8 +281,8 @@ constexpr std::array kTable{
     PlanKey{"staleness", "rules", kText, false, parse_staleness, print_staleness,
             "replicas meet one by one, at a parameter server: meetings that one may be ahead of the slowest, any, or none (all meet at "
             "once)"},
-    PlanKey{"servers", "rules", kText, false, parse_servers, print_servers,
-            "replicas that have parts of the parameter server of staleness: all, or a number"},
+    PlanKey{"servers", "rules", kText, false, parse_center_servers, print_center_servers,
+            "replicas that have parts of the parameter server of staleness: all, a number of them, or at:0+4 (which ones, from 0 on)"},
     PlanKey{
         "decompositions", "rules", kText, true, parse_choice<&Plan::decompositions>, print_choice<&Plan::decompositions>,
         "inverses, roots and bases of shampoo, soap and kfac: everywhere (every replica makes all of them), spread (each some, for all)"},

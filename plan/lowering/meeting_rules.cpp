@@ -18,9 +18,12 @@ void check_meetings_in_part(const graph::TrainingGraph& training, const Plan& p,
   refuse(p.outer.rule == OuterRule::Adasum && (p.dp & (p.dp - 1)) != 0, "outer",
          "adasum adds the ways of pairs of replicas, then of pairs of pairs, and dp=" + std::to_string(p.dp) + " is no power of two",
          "use outer=average, or a dp of 2, 4, 8 ...");
-  refuse(p.servers > 0 && !p.staleness, "servers", "have the center at which replicas meet one by one", "use staleness=0 or more");
-  refuse(p.servers > p.dp, "servers", std::to_string(p.servers) + " are more than the " + std::to_string(p.dp) + " replicas",
-         "use at most dp, or all");
+  refuse(!p.servers.all() && !p.staleness, "servers", "have the center at which replicas meet one by one", "use staleness=0 or more");
+  const int least = p.servers.least_replicas();
+  refuse(least > p.dp, "servers",
+         p.servers.named().empty() ? std::to_string(least) + " are more than the " + std::to_string(p.dp) + " replicas"
+                                   : "there is no replica " + std::to_string(least - 1) + " of " + std::to_string(p.dp) + " from 0 on",
+         p.servers.named().empty() ? "use at most dp, or all" : "use at most dp-1");
   if (!p.staleness) return;
   refuse(p.outer.rule != OuterRule::Average && p.outer.rule != OuterRule::Elastic, "staleness",
          "outer=" + to_text(p.outer) + " is of all replicas at once", "use outer=average or outer=elastic, or staleness=none");
@@ -51,7 +54,7 @@ void check_meetings(const graph::TrainingGraph& training, const Plan& p, std::ve
     };
     wants_meetings(p.outer != OuterStep{}, "outer");
     wants_meetings(p.staleness.has_value(), "staleness");
-    wants_meetings(p.servers > 0, "servers");
+    wants_meetings(!p.servers.all(), "servers");
     return;
   }
   check_meetings_in_part(training, p, violations);

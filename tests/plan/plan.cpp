@@ -52,7 +52,7 @@ Plan any_plan(std::uint64_t seed) {
   p.local_steps = draw.of({0, 0, 7});
   p.outer = parse_outer_step(draw.of({"average", "nesterov", "nesterov:1:0", "elastic:0.5", "gossip"}));
   p.staleness = draw.of({std::optional<std::int64_t>(), std::optional<std::int64_t>(3), std::optional(kAnyStaleness)});
-  p.servers = draw.of({0, 2});
+  p.servers = draw.of({Servers(), Servers(2), Servers(std::vector{0, 3})});
   p.decompositions = choice_named<Decompositions>(draw.of({"everywhere", "spread"}));
   p.allreduce = draw.of({"auto", "ring", "hierarchical"});
   p.overlap = draw.below(2);

@@ -36,8 +36,10 @@ void rest(SharedCenter& center) {
 TEST_CASE("replicas that wait for each other read the same sums, whoever serves") {
   const int ranks = world().size();
   const double sum = ranks * (ranks + 1) / 2.0;  // of what they add: 1, 2, ... each
-  for (int servers = 1; servers <= ranks; ++servers) {
-    INFO(servers << " servers");
+  std::vector<plan::Servers> all{plan::Servers(), plan::Servers(std::vector{ranks - 1})};
+  for (int number = 1; number <= ranks; ++number) all.emplace_back(number);
+  for (const auto& servers : all) {
+    INFO("servers " << to_text(servers));
     SharedCenter center(world(), {all_ranks(), servers, {{1, DType::F64}, {1003, DType::F32}}, 0});
     double number = 0.5;
     std::vector<float> vector(1003, 2.0F);
@@ -61,7 +63,7 @@ TEST_CASE("replicas that wait for each other read the same sums, whoever serves"
 
 TEST_CASE("what is read first is of the meeting before") {
   const int ranks = world().size();
-  SharedCenter center(world(), {all_ranks(), ranks, {{64, DType::F64}}, 0});
+  SharedCenter center(world(), {all_ranks(), {}, {{64, DType::F64}}, 0});
   std::vector<double> own(64, 1.0), read(64);
   center.start({Act::Begin, 0, own.data()}, "weights");
   for (int meeting = 0; meeting < 5; ++meeting) {
@@ -80,7 +82,7 @@ TEST_CASE("a replica is ahead of the slowest by as many meetings as it may be, a
   for (const std::int64_t staleness : {std::int64_t{0}, std::int64_t{1}, std::int64_t{3}, plan::kAnyStaleness}) {
     constexpr int kMeetings = 6;
     INFO(staleness << " meetings");
-    SharedCenter center(world(), {all_ranks(), 1, {{8, DType::F64}}, staleness});
+    SharedCenter center(world(), {all_ranks(), plan::Servers(1), {{8, DType::F64}}, staleness});
     std::vector<double> ones(8, 1.0), read(8);
     center.start({Act::Begin, 0, ones.data()}, "weights");
     wait_for(center);
@@ -112,7 +114,7 @@ TEST_CASE("a replica is ahead of the slowest by as many meetings as it may be, a
 
 TEST_CASE("meetings of all at once wait whatever the bound") {
   if (world().size() < 2) return;
-  SharedCenter center(world(), {all_ranks(), 1, {{8, DType::F64}}, plan::kAnyStaleness});
+  SharedCenter center(world(), {all_ranks(), plan::Servers(1), {{8, DType::F64}}, plan::kAnyStaleness});
   std::vector<double> ones(8, 1.0), read(8);
   center.start({Act::Begin, 0, ones.data()}, "weights");
   wait_for(center);
@@ -136,7 +138,7 @@ TEST_CASE("groups of replicas have a center each") {
   if (world().size() < 4) return;
   const int rank = world().rank();
   const std::vector<int> group = rank >= 4 ? std::vector<int>{rank} : rank % 2 == 0 ? std::vector<int>{0, 2} : std::vector<int>{1, 3};
-  SharedCenter center(world(), {group, 1, {{3, DType::F64}}, 0});
+  SharedCenter center(world(), {group, plan::Servers(1), {{3, DType::F64}}, 0});
   std::vector<double> values(3, 0.0);
   center.start({Act::Begin, 0, values.data()}, "weights");
   wait_for(center);

@@ -118,6 +118,7 @@ const std::vector<Way> kWays{{"local_steps=1,staleness=0"},
                              {"local_steps=3,staleness=0,servers=1", 3},
                              {"local_steps=2,staleness=0,outer=elastic", 2, 0.9},
                              {"local_steps=1,staleness=0,servers=2,outer=elastic:0.4", 1, 0.4},
+                             {"local_steps=2,staleness=0,servers=at:1", 2},
                              {"local_steps=2,outer=gossip", 2, 0, true},
                              {"local_steps=1,outer=adasum", 1, 0, false, true},
                              {"local_steps=3,outer=adasum", 3, 0, false, true}};
@@ -192,6 +193,7 @@ TEST_CASE("replicas that meet in part refuse what would have them wait, and what
                                                         {"dp=2,local_steps=2,outer=elastic", "use staleness=0, where all wait for all"},
                                                         {"dp=2,local_steps=2,servers=1", "have the center"},
                                                         {"dp=2,local_steps=2,staleness=0,servers=3", "3 are more than the 2 replicas"},
+                                                        {"dp=2,local_steps=2,staleness=0,servers=at:0+2", "no replica 2 of 2"},
                                                         {"dp=2,local_steps=2,staleness=1,outer=nesterov", "is of all replicas at once"},
                                                         {"dp=2,local_steps=2,staleness=1,outer=gossip", "is of all replicas at once"}}) {
     INFO(key);
