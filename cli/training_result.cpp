@@ -48,6 +48,7 @@ Json to_json(const exec::NoiseResult& noise) {
          {"steps", noise.steps},
          {"gradient_square", noise.square},
          {"gradient_variance", noise.variance},
+         {"sample_norm", or_null(noise.sample_norm())},
          {"critical_batch", {{"value", or_null(noise.scale)}, {"low", or_null(noise.low)}, {"high", or_null(noise.high)}}}};
   if (!noise.scale) {
     j["critical_batch_absence"] = "the gradient is not to be told from its noise in so few steps; measure more, or with larger batches";

@@ -113,6 +113,11 @@ GradientNoise NoiseScale::add(const GradientSquares& squares) {
   return noise;
 }
 
+std::optional<double> NoiseResult::sample_norm() const {
+  const double mean_square = square + variance;
+  return mean_square > 0 ? std::optional(std::sqrt(mean_square)) : std::nullopt;
+}
+
 NoiseResult NoiseScale::result() const {
   NoiseResult result{parts_, static_cast<std::int64_t>(steps_.size()), 0, 0};
   if (steps_.empty()) return result;

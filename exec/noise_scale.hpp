@@ -48,6 +48,9 @@ struct NoiseResult {
   std::optional<double> scale = {};
   /// 90 % interval from how much steps differ; none below four steps. The low end is 0 at least.
   std::optional<double> low = {}, high = {};
+
+  /// Root mean square of the norms of single samples' gradients, of which square and variance are the sum. None while that is not above 0.
+  [[nodiscard]] std::optional<double> sample_norm() const;
 };
 
 class NoiseScale {

@@ -144,7 +144,10 @@ TEST_CASE("squares of gradients are those of the parts that a plan makes") {
     const auto file = folder / "m.jsonl";
     const auto result = result_of(
         rehearse(std::string("run ") + kUntied + " --format json --dtype f64 --lr 0 --noise-scale --metrics " + file + " " + more, ranks));
-    CHECK(result.at("noise_scale").at("steps") == steps_of(file).size());
+    const auto& noise = result.at("noise_scale");
+    CHECK(noise.at("steps") == steps_of(file).size());
+    CHECK(noise.at("sample_norm") ==
+          Approx(std::sqrt(noise.at("gradient_square").get<double>() + noise.at("gradient_variance").get<double>())));
     return steps_of(file);
   };
   const auto number = [](const nlohmann::json& step, const char* key) { return step.at(key).get<double>(); };

@@ -94,6 +94,18 @@ TEST_CASE("estimates are unbiased, whatever the parts") {
   CHECK(std::abs(variance - regression.variance()) < 0.03 * regression.variance());
 }
 
+TEST_CASE("the norms of single samples' gradients are seen where every part has one sample") {
+  // Gradients 3, -1 and 4 of three samples: of the mean loss each is a third of that. Root of (9 + 1 + 16) / 3.
+  NoiseScale noise({3, 1.0 / 3, 3});
+  (void)noise.add({(9.0 + 1 + 16) / 9, (3.0 - 1 + 4) * (3.0 - 1 + 4) / 9});
+  const auto result = noise.result();
+  REQUIRE(result.sample_norm());
+  CHECK(*result.sample_norm() == Approx(std::sqrt(26.0 / 3)).epsilon(1e-14));
+  NoiseScale silent({3, 1.0 / 3, 3});
+  (void)silent.add({0, 0});
+  CHECK(!silent.result().sample_norm());
+}
+
 TEST_CASE("nine of ten intervals hold the noise scale") {
   // variance / square = ((d + 1) |delta|^2 + d sigma^2) / |delta|^2
   const std::vector<int> samples{8, 8, 8, 8};
