@@ -134,10 +134,13 @@ class Listening final : public plan::Backend {
   mutable std::map<Key, Row> rows_;
 };
 
-/// What runs every operator of a training step, on this machine or on the device that is asked about.
-Json kernels_json(const InspectOptions& o) {
-  std::vector<std::string> warnings;
-  const auto training = load_training(o.model, warnings);
+/// What runs every operator of a training step, on this machine or on the device that is asked about. Adds what is to be said of it, such
+/// as what a 16-bit step computes in f32, to the warnings.
+Json kernels_json(const InspectOptions& o, std::vector<std::string>& warnings) {
+  std::vector<std::string> said;
+  const auto training = load_training(o.model, said);
+  for (auto& warning : said)
+    if (std::ranges::find(warnings, warning) == warnings.end()) warnings.push_back(std::move(warning));
   const auto device = o.device.empty() ? std::nullopt : std::optional(platforms::device_called(o.device));
   auto wanted = !o.backend.empty() ? o.backend : device ? "cuda" : "auto";
   if (wanted == "auto" && element_type(o.model) == DType::F64) wanted = "reference";
@@ -245,7 +248,10 @@ int inspect(const InspectOptions& o, Terminal& terminal) {
   }
   if (o.dims && training) add_dims(*training, result);
   if (o.passes) result["passes"] = import_passes_json(passes);
-  if (o.kernels && training) result["kernels"] = kernels_json(o);
+  if (o.kernels && training) {
+    result["kernels"] = kernels_json(o, warnings);
+    result["warnings"] = warnings;
+  }
   terminal.print(result);
   return 0;
 }

@@ -46,3 +46,15 @@ TEST_CASE("a pass that changes a file says what it changed") {
 TEST_CASE("passes of import are of files alone") {
   check_failure(rehearse(std::string("inspect ") + kGpt + " --passes"), 3, {"--passes", "built by Rehearsal itself"});
 }
+
+TEST_CASE("inspect of kernels in 16 bits says what computes in f32, and what that is of the work") {
+  const auto warnings = [](const std::string& batch) {
+    std::string all;
+    const auto result = result_of(rehearse("inspect 'zoo:resnet18?image=32' --dtype bf16 --kernels --format json --batch " + batch));
+    for (const auto& warning : result.at("warnings")) all += warning.get<std::string>() + "\n";
+    return all;
+  };
+  // The last blocks normalize one pixel a sample: over four values of a channel.
+  CHECK_THAT(warnings("4"), contains("compute in f32") && contains("statistics of 4 values") && contains("bf16 needs 2048"));
+  CHECK_THAT(warnings("2048"), !contains("compute in f32"));
+}
