@@ -12,12 +12,14 @@ namespace rehearsal::graph {
 namespace {
 
 Window pool_window(const NodeView& node) {
-  const Window window = window_of(node.attributes, node.attributes.integers("kernel_shape"));
+  const auto kernel = node.attributes.integers("kernel_shape");
   const std::size_t spatial = node.input(0).shape.size() - 2;
-  if (window.rank() != spatial) {
-    throw BadInput("attribute 'kernel_shape' has " + std::to_string(window.rank()) + " entries, operand 0 has " + std::to_string(spatial) +
-                   " spatial axes");
+  // Ahead of the other attributes, of which there are as many.
+  if (kernel.size() != spatial) {
+    throw BadInput("attribute 'kernel_shape' " + (kernel.empty() ? "is missing" : "has " + std::to_string(kernel.size()) + " entries") +
+                   ", operand 0 has " + std::to_string(spatial) + " spatial axes");
   }
+  const Window window = window_of(node.attributes, kernel);
   for (std::size_t d = 0; d < window.rank(); ++d) {
     if (window.low[d] >= window.span(d) || window.high[d] >= window.span(d)) {
       throw BadInput("attribute 'pads' on spatial axis " + std::to_string(d) + " must be less than the window's span of " +

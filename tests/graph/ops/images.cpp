@@ -107,6 +107,8 @@ TEST_CASE("sizes and labels of pools") {
   CHECK(text_of(gradient.labels().kinds) == "PPWW");
   CHECK(says(refusal("MaxPool", {{{1, 1, 8}}}, pool({2}, {1}, {2, 0})), {"less than the window's span"}));
   CHECK(says(refusal("MaxPool", {{{1, 1, 8}}}, pool({2, 2}, {1, 1}, {0, 0, 0, 0})), {"'kernel_shape' has 2 entries"}));
+  // What is wrong is the window, not the pads, of which there would be as many.
+  CHECK(says(refusal("MaxPool", {{{1, 1, 8, 8}}}, pool({}, {1, 1}, {0, 0, 0, 0})), {"'kernel_shape' is missing", "2 spatial axes"}));
   CHECK(says(refusal("AveragePool", {{{1, 8}}}, pool({2}, {1}, {0, 0})), {"rank 3 to 5"}));
 }
 
