@@ -161,8 +161,8 @@ TEST_CASE("what a framework's prediction does not look at is refused by name, an
 
 TEST_CASE("adapters and frozen weights cost less, in every answer alike") {
   const std::string job =
-      "'zoo:llama?layers=4&hidden=1024&heads=8&kv_heads=8&ffn=2816&seq=1024' --batch 8 --dtype bf16 --optimizer adamw --platform dgx-a100"
-      " --plan dp=8,micro_batch=1 --format json ";
+      "'zoo:llama?layers=4&hidden=2048&heads=16&kv_heads=16&ffn=5632&seq=1024' --batch 32 --dtype bf16 --optimizer adamw --platform dgx-a100"
+      " --plan dp=8,micro_batch=4 --format json ";
   struct Answer {
     double step, memory;
   };
@@ -185,10 +185,10 @@ TEST_CASE("adapters and frozen weights cost less, in every answer alike") {
     const auto last = asked("estimate", "--framework " + framework + " --freeze '*' --train 'layers.3*'");
     CHECK(last.step < 0.8 * whole.step);
   }
-  // 4 bits instead of 16 of 4 blocks' weights: 12.8e6 parameters each.
+  // 4 bits instead of 16 of 4 blocks' weights: 4·2048² + 3·2048·5632 = 51.4e6 parameters each.
   const auto wide = asked("estimate", "--framework transformers --lora 8"),
              narrow = asked("estimate", "--framework transformers --lora 8 --recipe frozen=nf4");
-  CHECK(wide.memory - narrow.memory > 4 * 12.8e6 * 1.4);
+  CHECK(wide.memory - narrow.memory > 4 * 51.4e6 * 1.4);
   CHECK(narrow.step > wide.step);
   // A limit below what the devices draw holds their clock.
   CHECK(asked("estimate", "--framework transformers --recipe power=150").step > 1.05 * asked("estimate", "--framework transformers").step);
