@@ -5,12 +5,12 @@
 
 #include "base/error.hpp"
 #include "base/parse_number.hpp"
+#include "plan/plan_keys.hpp"
 
 namespace rehearsal::plan {
 namespace {
 
 constexpr std::string_view kAll = "all", kAt = "at:";
-constexpr int kMostReplicas = 1 << 20;
 
 /// "0+4"
 std::vector<int> replicas_in(std::string_view text) {
@@ -18,7 +18,7 @@ std::vector<int> replicas_in(std::string_view text) {
   for (std::size_t begin = 0; begin <= text.size();) {
     const auto end = std::min(text.find('+', begin), text.size());
     const auto number = parse_number<int>(text.substr(begin, end - begin));
-    if (!number || *number < 0 || *number >= kMostReplicas || (!replicas.empty() && *number <= replicas.back()))
+    if (!number || *number < 0 || *number >= kMostRanks || (!replicas.empty() && *number <= replicas.back()))
       throw BadInput("must name replicas from 0 on in ascending order, as in at:0+4");
     replicas.push_back(*number);
     begin = end + 1;
@@ -55,7 +55,7 @@ Servers parse_servers(const std::string& text) {
   if (text == kAll) return {};
   if (text.starts_with(kAt)) return Servers(replicas_in(std::string_view(text).substr(kAt.size())));
   const auto number = parse_number<int>(text);
-  if (!number || *number < 1 || *number > kMostReplicas)
+  if (!number || *number < 1 || *number > kMostRanks)
     throw BadInput("must be all, a number of replicas (1 to dp), or which ones, as in at:0+4");
   return Servers(*number);
 }
