@@ -245,7 +245,7 @@ void set_modes(const Record& r, RecordJob& job) {
   recipe.keeps_gathered = r.plan.text("sharding") == "shard_grad_op";
   recipe.fp32_reduction = r.plan.text("mixed_precision_mode") == "default" || f.reduces_in_fp32;
   if (r.plan.number("tp_overlap")) recipe.tensor_overlap = r.plan.truth("tp_overlap");
-  if (holds(overlap, "tp")) recipe.tensor_overlap = 1;
+  if (holds(overlap, "tp")) recipe.tensor_overlap = true;
   recipe.parallel_blocks = r.plan.truth("parallel_block");
   if (r.plan.has("cuda_graph")) recipe.captured = holds(r.plan.text("cuda_graph"), "full");
   if (r.plan.has("moe_a2a_overlap")) recipe.expert_overlap = r.plan.truth("moe_a2a_overlap");

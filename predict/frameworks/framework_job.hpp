@@ -17,16 +17,16 @@ using Recompute = plan::RecomputeRule;
 
 /// What recipes say besides plan and framework.
 struct Recipe {
-  std::string optimizer = "adam";     ///< a row of graph::optimizer_table(); "none": no update
-  double frozen_bytes = 0;            ///< of a weight of a block that is not trained (nf4: 0.53); 0: as the others
-  bool chunked_loss = false;          ///< logits are made and used chunk by chunk, in one kernel with the loss
-  bool fused_kernels = false;         ///< norms, positions, gates and loss are a kernel each (Liger, Unsloth), whatever the framework does
-  bool update_in_backward = false;    ///< every weight is updated as soon as its gradient is there, which goes then
-  bool keeps_gathered = false;        ///< ZeRO-3 that gathers parameters once a step (SHARD_GRAD_OP)
-  bool fp32_reduction = false;        ///< sharded gradients are reduced in fp32
-  double tensor_overlap = -1;         ///< 0 off, 1 on, below 0: as the framework does
-  std::optional<bool> captured;       ///< a step replays one CUDA graph; left out: as the framework does
-  std::optional<bool> fused_experts;  ///< experts' products gate and cast what is between them; left out: as the framework does
+  std::string optimizer = "adam";      ///< a row of graph::optimizer_table(); "none": no update
+  double frozen_bytes = 0;             ///< of a weight of a block that is not trained (nf4: 0.53); 0: as the others
+  bool chunked_loss = false;           ///< logits are made and used chunk by chunk, in one kernel with the loss
+  bool fused_kernels = false;          ///< norms, positions, gates and loss are a kernel each (Liger, Unsloth), whatever the framework does
+  bool update_in_backward = false;     ///< every weight is updated as soon as its gradient is there, which goes then
+  bool keeps_gathered = false;         ///< ZeRO-3 that gathers parameters once a step (SHARD_GRAD_OP)
+  bool fp32_reduction = false;         ///< sharded gradients are reduced in fp32
+  std::optional<bool> tensor_overlap;  ///< sums of tensor parallelism hide behind products; left out: as the framework does
+  std::optional<bool> captured;        ///< a step replays one CUDA graph; left out: as the framework does
+  std::optional<bool> fused_experts;   ///< experts' products gate and cast what is between them; left out: as the framework does
   /// Tokens travel to their experts and back beside another micro-batch's computation; left out: as the framework does.
   std::optional<bool> expert_overlap;
   ExpertLoad expert_load;             ///< tokens among experts

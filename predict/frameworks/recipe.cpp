@@ -39,12 +39,6 @@ bool set_choice(Recipe& recipe, std::string_view value) {
   return true;
 }
 
-bool set_tensor_overlap(Recipe& recipe, std::string_view value) {
-  if (value != "on" && value != "off") return false;
-  recipe.tensor_overlap = value == "on" ? 1 : 0;
-  return true;
-}
-
 bool set_frozen(Recipe& recipe, std::string_view value) {
   recipe.frozen_bytes = bytes_of_frozen(value);
   return recipe.frozen_bytes >= 0;
@@ -97,7 +91,8 @@ constexpr RecipeRow kRecipe[] = {
      set_choice<&Recipe::fused_experts>},
     {"expert_overlap", "on|off", "tokens travel to experts beside another micro-batch's computation (default: as the framework does)",
      set_choice<&Recipe::expert_overlap>},
-    {"tensor_overlap", "on|off", "sums of tensor parallelism hide behind products", set_tensor_overlap},
+    {"tensor_overlap", "on|off", "sums of tensor parallelism hide behind products (default: as the framework does)",
+     set_choice<&Recipe::tensor_overlap>},
     {"fp32_reduction", "on|off", "sharded gradients are summed in 32 bits", set_switch<&Recipe::fp32_reduction>},
     {"keeps_gathered", "on|off", "zero=3 gathers once for both passes (SHARD_GRAD_OP)", set_switch<&Recipe::keeps_gathered>},
     {"offload_layers", "N", "blocks that offload=activations moves (default: all)", set_offloaded_blocks},

@@ -165,7 +165,7 @@ TimedPass StepTimer::pass(const std::vector<PassStep>& steps, bool backward) con
 double StepTimer::exchange_seconds(const Exchange& e, bool backward) const {
   if (e.axis == ExchangeAxis::Expert) return expert_seconds(e);
   const auto& plan = job_.plan;
-  const bool on = job_.recipe.tensor_overlap < 0 ? job_.profile.tensor_overlap : job_.recipe.tensor_overlap > 0;
+  const bool on = job_.recipe.tensor_overlap.value_or(job_.profile.tensor_overlap);
   double hidden = on ? c_[C::TensorOverlap] : 0;
   // The sum of the input's gradient runs beside the gradient of the weight.
   if (backward && (job_.profile.backward_tensor_overlap || plan.sequence_parallel)) hidden = std::max(hidden, 0.5 * c_[C::TensorOverlap]);
