@@ -254,7 +254,7 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : option
 }
 
 void JobSetup::add_rules(const ModelOptions& model) {
-  rules_ = std::make_shared<exchange::PlanRules>(predictor_->framework().name, training_job(model, predictor_->batch()));
+  rules_ = std::make_shared<exchange::PlanRules>(predictor_->framework().product(), training_job(model, predictor_->batch()));
   choosing_ = predict::with_rule(*predictor_, [rules = rules_](const plan::Plan& plan) { return (*rules)(plan).impossible; });
 }
 

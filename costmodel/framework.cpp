@@ -112,6 +112,7 @@ FrameworkProfile profile_of(const UnorderedJson& json, const std::string& where)
   for (const auto& number : kNumbers) p.*number.member = json.value(std::string(number.key), p.*number.member);
   p.default_precision = json.value("default_precision", p.default_precision);
   p.successor = json.value("successor", p.successor);
+  p.release_of = json.value("release_of", p.release_of);
   p.parallelism = json.value("parallelism", p.parallelism);
   p.values = json.value("values", p.values);
   p.values_in_pipelines = json.value("values_in_pipelines", p.values_in_pipelines);
@@ -127,17 +128,31 @@ FrameworkProfile profile_of(const UnorderedJson& json, const std::string& where)
 }
 
 void refuse_unknown_keys(const UnorderedJson& json, const std::string& where) {
-  constexpr std::array<std::string_view, 19> kOthers{
-      "name",         "description", "source",   "recognised_by", "elementwise_fusion", "normalization_fusion", "launch",
-      "coordination", "attention",   "packing",  "allocator",     "state_bytes",        "default_precision",    "successor",
-      "parallelism",  "values",      "usual_on", "usual_keys",    "values_in_pipelines"};
+  static constexpr std::string_view kOthers[] = {
+      "name",      "description",  "source",    "release_of", "recognised_by", "elementwise_fusion", "normalization_fusion",
+      "launch",    "coordination", "attention", "packing",    "allocator",     "state_bytes",        "default_precision",
+      "successor", "parallelism",  "values",    "usual_on",   "usual_keys",    "values_in_pipelines"};
   for (const auto& item : json.items()) {
     const auto& key = item.key();
-    const bool known = std::find(kOthers.begin(), kOthers.end(), key) != kOthers.end() ||
+    const bool known = std::ranges::find(kOthers, key) != std::end(kOthers) ||
                        std::any_of(std::begin(kFlags), std::end(kFlags), [&](const Flag& f) { return f.key == key; }) ||
                        std::any_of(std::begin(kNumbers), std::end(kNumbers), [&](const FrameworkNumber& n) { return n.key == key; });
     if (!known) throw BadInput(where, "'" + key + "' is no key of a framework profile");
   }
+}
+
+/// What a profile says, and where it is a release of another what that one says of the rest.
+UnorderedJson completed(const UnorderedJson& own, const std::string& where) {
+  if (!own.contains("release_of")) return own;
+  const auto name = own.at("release_of").get<std::string>();
+  const auto files = embedded_profiles();
+  const auto base = std::ranges::find(files, name, &EmbeddedProfile::name);
+  auto all = base == files.end() ? UnorderedJson() : UnorderedJson::parse(base->text);
+  if (all.is_null() || all.contains("release_of"))
+    throw BadInput(where, "release_of: '" + name + "' must be a profile that is no release of another");
+  all.erase("usual_on");  // its own is said, or none
+  all.merge_patch(own);
+  return all;
 }
 
 }  // namespace
@@ -146,7 +161,7 @@ FrameworkProfile framework_from_json_text(const std::string& text, const std::st
   try {
     const auto json = UnorderedJson::parse(text);
     refuse_unknown_keys(json, where);
-    return profile_of(json, where);
+    return profile_of(completed(json, where), where);
   } catch (const nlohmann::json::exception& error) {
     throw BadInput(where, platforms::reason_of(error));
   }

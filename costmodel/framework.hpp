@@ -88,6 +88,8 @@ struct FrameworkProfile {
   double update_copies = 0;    ///< of the gradients, that an update of all parameters at once makes (torch.optim with foreach)
   double bucket_bytes = 25e6;  ///< of gradients that are summed together
   StateBytes state;
+  /// The framework of which this is a release, or itself.
+  [[nodiscard]] const std::string& product() const { return release_of.empty() ? name : release_of; }
   /// Whether a plan's key may have the value.
   [[nodiscard]] bool has(const std::string& key, std::string_view value) const { return lists(values, key, value); }
   /// The same for a plan with stages.
@@ -106,7 +108,8 @@ struct FrameworkProfile {
   std::array<std::vector<std::string>, kModelKinds> usual_on;
   /// Keys of a plan that its recipes set, and the values: taken where a plan says nothing of them and does not fit without them.
   std::map<std::string, std::string> usual_keys;
-  std::string successor;  ///< the profile of the releases that Hopper and newer devices run; empty: this one
+  std::string release_of;  ///< the profile that says all of it but what this one says itself; empty: none
+  std::string successor;   ///< the profile of the releases that Hopper and newer devices run; empty: this one
 };
 
 /// Throws BadInput naming `where` and the key that is wrong.

@@ -214,7 +214,7 @@ FrameworkRow megatron_core_row() {
           "flags of pretrain_gpt.py, one a line",
           kMegatronRules,
           flag_lines,
-          {"megatron-core", "nemo", "nemo-26.06"}};
+          {"megatron-core", "nemo"}};
 }
 
 }  // namespace rehearsal::exchange

@@ -68,7 +68,7 @@ struct FrameworkRow {
   std::string_view description;  ///< what is written, and what reads it
   std::span<const ExportRule> rules;
   std::string (*text)(const Sheet&);
-  std::array<std::string_view, 3> profiles{};  ///< of predictions, of what these configurations start; empty: none is it alone
+  std::array<std::string_view, 2> profiles{};  ///< of predictions, of what these configurations start; empty: none is it alone
 };
 
 [[nodiscard]] std::span<const FrameworkRow> framework_rows();

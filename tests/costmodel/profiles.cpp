@@ -39,6 +39,14 @@ nlohmann::json published_schema() {
   return nlohmann::json::parse(in);
 }
 
+/// What a profile must say by itself, under the schema: less where it is a release of another.
+std::vector<std::string> required_of(const nlohmann::json& schema, const nlohmann::json& profile) {
+  auto required = schema.at("required").get<std::vector<std::string>>();
+  if (profile.contains("release_of")) return required;
+  for (const auto& key : schema.at("then").at("required")) required.push_back(key);
+  return required;
+}
+
 /// A value that the schema's property allows.
 nlohmann::json example_of(const nlohmann::json& property) {
   if (property.contains("enum")) return property.at("enum").front();
@@ -60,19 +68,19 @@ TEST_CASE("the published schema and the reader of profiles know the same keys") 
   for (const auto& [key, property] : schema.at("properties").items()) {
     INFO(key);
     CHECK(!property.value("description", "").empty());
+    if (key == "release_of") continue;  // of a profile that there is
     all[key] = example_of(property);
     for (const auto& choice : property.value("enum", nlohmann::json::array())) {
       auto with = all;
-      for (const auto& required : schema.at("required"))
-        with[required] = example_of(schema.at("properties").at(required.get<std::string>()));
+      for (const auto& required : required_of(schema, with)) with[required] = example_of(schema.at("properties").at(required));
       with[key] = choice;
       CHECK_NOTHROW(framework_from_json_text(with.dump(), key));
     }
   }
   CHECK_NOTHROW(framework_from_json_text(all.dump(), "every key"));
-  for (const auto& required : schema.at("required")) {
+  for (const auto& required : required_of(schema, all)) {
     auto without = all;
-    without.erase(required.get<std::string>());
+    without.erase(required);
     CHECK_THROWS_AS(framework_from_json_text(without.dump(), "without one"), BadInput);
   }
 }
@@ -82,7 +90,7 @@ TEST_CASE("every profile of the library keeps to the published schema") {
   for (const auto& file : embedded_profiles()) {
     INFO(file.name);
     const auto profile = nlohmann::json::parse(file.text);
-    for (const auto& required : schema.at("required")) CHECK(profile.contains(required.get<std::string>()));
+    for (const auto& required : required_of(schema, profile)) CHECK(profile.contains(required));
     for (const auto& [key, value] : profile.items()) {
       INFO(key);
       REQUIRE(schema.at("properties").contains(key));
@@ -97,6 +105,23 @@ TEST_CASE("every profile of the library keeps to the published schema") {
       if (value.is_number()) CHECK(value.get<double>() <= property.value("maximum", 1e9));
     }
   }
+}
+
+TEST_CASE("a release of a framework is what that one is but for what it says itself") {
+  const std::string own = R"({"name": "y", "description": "d", "source": "s", "recognised_by": ["xyz"], "release_of": ")";
+  const auto& base = *find_framework("nemo");
+  const auto release = framework_from_json_text(own + R"(nemo", "dispatches_by_node": false, "state_bytes": {"gradients": 4}})", "y.json");
+  CHECK(release.name == "y");
+  CHECK(release.product() == "nemo");
+  CHECK(base.product() == "nemo");
+  CHECK(release.attention == base.attention);
+  CHECK(release.values == base.values);
+  CHECK(!release.dispatches_by_node);
+  CHECK(release.state.gradients == 4);
+  CHECK(release.state.optimizer == base.state.optimizer);
+  for (const auto& devices : release.usual_on) CHECK(devices.empty());  // that is said of each by itself
+  CHECK_THROWS_WITH(framework_from_json_text(own + R"(nemmo"})", "y.json"), contains("y.json") && contains("'nemmo'"));
+  CHECK_THROWS_WITH(framework_from_json_text(own + R"(nemo-26.06"})", "y.json"), contains("no release of another"));
 }
 
 TEST_CASE("the longest mark decides what a source means") {
