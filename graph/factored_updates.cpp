@@ -190,6 +190,9 @@ TensorId outer_products(UpdateWriter& w, TensorId x, const UpdateOperands& o, At
   return in_passes("OuterProducts", {x, o.step}, std::move(attributes));
 }
 
+/// Where the slots of factors begin: behind the momentum.
+std::size_t first_factor(const Attributes& attributes) { return attributes.number("momentum", 0) > 0 ? 1 : 0; }
+
 /// Of an image's positions one by one.
 Attributes alone(const Attributes& window) {
   if (!window.has("kernel_shape")) return {};
@@ -198,11 +201,11 @@ Attributes alone(const Attributes& window) {
 
 }  // namespace
 
-std::vector<TensorId> build_kfac(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes, const std::string& name) {
+BegunUpdate begin_kfac(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes, const std::string& name) {
   UpdateWriter w{builder, name};
   const LayerSides of = layer_sides(builder, o, builder[o.parameter].name);
   const auto factor_interval = static_cast<std::int64_t>(attributes.number("factor_interval", 1));
-  const std::size_t first = attributes.number("momentum", 0) > 0 ? 1 : 0;
+  const std::size_t first = first_factor(attributes);
   std::array<TensorId, 2> averages{};
   for (std::size_t s = 0; s < 2; ++s) {
     const bool is_out = o.use.outputs_are_rows == (s == 0);
@@ -217,22 +220,29 @@ std::vector<TensorId> build_kfac(GraphBuilder& builder, const UpdateOperands& o,
   const Attributes rule{{"damping", attributes.number("damping", 0)},
                         {"interval", static_cast<std::int64_t>(attributes.number("interval", 1))}};
   const TensorId gradient = w.reshaped(o.gradient, matrix_shape(o.use), ".matrix");
-  std::vector<TensorId> results{TensorId::None};
-  if (first > 0) results.push_back(TensorId::None);
+  BegunUpdate begun;
   TensorId direction = gradient;
   for (std::size_t s = 0; s < 2; ++s) {
     const TensorId inverse = w.add("DampedInverse", {o.slots[first + 2 * s + 1], averages[s], o.step, averages[1 - s]}, rule,
                                    s == 0 ? ".row_inverse" : ".column_inverse");
-    results.insert(results.end(), {averages[s], inverse});
+    begun.made.insert(begun.made.end(), {averages[s], inverse});
     direction = multiplied(w, {s == 0 ? Side::Rows : Side::Columns, inverse}, direction, ".turned");
   }
-  const TensorId divergence = w.sum(w.add("Mul", {direction, gradient}, {}, ".divergences"), {-2, -1}, 1, ".divergence");
-  const TensorId clipped = w.add("DivergenceClip", {direction, divergence},
+  begun.made.push_back(direction);
+  const TensorId divergence = w.add("ReduceSum", {w.add("Mul", {direction, gradient}, {}, ".divergences")},
+                                    {{"axes", std::vector<std::int64_t>{0, 1}}, {"keepdims", std::int64_t{0}}}, ".divergence");
+  begun.summed = w.cast(divergence, DType::F64, ".divergence_to_sum");
+  return begun;
+}
+
+std::vector<TensorId> build_kfac(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes, const std::string& name) {
+  UpdateWriter w{builder, name};
+  const TensorId clipped = w.add("DivergenceClip", {o.begun.made.back(), o.begun.summed},
                                  {{"lr", attributes.number("lr", 0)}, {"clip", attributes.number("kl_clip", 0)}}, ".clipped");
   std::vector<TensorId> operands{o.parameter, w.reshaped(clipped, o.use.shape, ".step"), TensorId::None};
-  if (first > 0) operands.push_back(o.slots[0]);
-  const auto moved = builder.add("SgdUpdate", std::move(operands), attributes, update_named(name));
-  std::copy(moved.begin(), moved.end(), results.begin());
+  if (first_factor(attributes) > 0) operands.push_back(o.slots[0]);
+  auto results = builder.add("SgdUpdate", std::move(operands), attributes, update_named(name));
+  results.insert(results.end(), o.begun.made.begin(), o.begun.made.end() - 1);
   return results;
 }
 

@@ -41,6 +41,12 @@ struct OptimizerSlot {
   bool starts_as_parameter = false;  ///< else at zero
 };
 
+/// An update up to where it needs a number that is summed over all parameters.
+struct BegunUpdate {
+  TensorId summed = TensorId::None;  ///< f64 number of this parameter; OptimizerRow::build gets the sum
+  std::vector<TensorId> made = {};   ///< for OptimizerRow::build
+};
+
 /// Operands of an update that are known before its state: one TensorId per purpose.
 struct UpdateOperands {
   TensorId parameter, gradient, step;  ///< step: None for optimizers that do not count
@@ -48,6 +54,7 @@ struct UpdateOperands {
   ParameterUse use = {};
   DType computes_in = DType::F32;      ///< type of the parameter in the passes; the operands are f32 where that has 16 bits
   TensorId produced = TensorId::None;  ///< the gradient as the backward pass makes it: not yet unscaled, clipped or widened
+  BegunUpdate begun = {};
 };
 
 struct OptimizerRow {
@@ -69,6 +76,8 @@ struct OptimizerRow {
   std::string_view average_share = {};
   bool decomposes = false;     ///< needs eigenvectors or inverses of matrices
   bool sees_products = false;  ///< takes more from the backward pass than the gradient
+  /// For every parameter that the row takes, before `build` of the first; nullptr: parameters are updated each by itself.
+  BegunUpdate (*begin)(GraphBuilder&, const UpdateOperands&, const Attributes&, const std::string& name) = nullptr;
   bool follows_rate = true;    ///< false: the rate is where its steps begin, and what a schedule makes of it changes nothing
 };
 [[nodiscard]] std::span<const OptimizerRow> optimizer_table();

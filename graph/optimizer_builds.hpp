@@ -20,7 +20,9 @@ UpdateNodes build_muon, build_adamw_of_others;
 [[nodiscard]] bool has_short_columns(const ParameterUse& use);
 /// Of hidden matrices with moments of both sides, or of the one that is short enough.
 UpdateNodes build_shampoo, build_soap;
-/// Of weights whose gradient is one product. Throws Refusal naming the parameter where it is not.
+/// Of weights whose gradient is one product. The direction is made first: it is clipped by what all of them add up to. Throws Refusal
+/// naming the parameter whose gradient is no product.
+BegunUpdate begin_kfac(GraphBuilder&, const UpdateOperands&, const Attributes&, const std::string& name);
 UpdateNodes build_kfac;
 
 /// A hidden matrix, or several, as an update multiplies them: kernels of convolutions are a matrix of two dimensions.

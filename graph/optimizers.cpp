@@ -260,7 +260,8 @@ const OptimizerRow kOptimizersRows[] = {
      nullptr,
      {},
      true,
-     true},
+     true,
+     begin_kfac},
 };
 
 template <class Rows>

@@ -120,15 +120,18 @@ class TrainingStep {
       throw Refusal("optimizer " + std::string(row.name) +
                     ": its factors are of gradients as they are, and a loss scale multiplies them; use --dtype bf16 or f32");
     const auto uses = parameter_uses(model_);
+    std::vector<Trainee> trainees;
     for (std::size_t i = 0; i < wanted_.size(); ++i) {
       if (gradients[i] == TensorId::None) {
         result_.warnings.push_back("parameter '" + builder_[wanted_[i]].name + "' is not updated: no gradient reaches it from the loss");
       } else {
         const ParameterUse& use = uses[index(wanted_[i])];
-        trained_.push_back(updated(row_for(row, use), scaling, {wanted_[i], gradients[i], applied[i], use}));
+        trainees.push_back({row_for(row, use), wanted_[i], gradients[i], applied[i], use, {}});
       }
     }
-    if (trained_.empty()) refuse();
+    if (trainees.empty()) refuse();
+    begin(trainees);
+    for (Trainee& trainee : trainees) trained_.push_back(updated(scaling, trainee));
     if (step_ != TensorId::None) count_step(scaling);
   }
 
@@ -160,26 +163,52 @@ class TrainingStep {
   }
 
   struct Trainee {
+    const OptimizerRow& row;
     TensorId parameter, gradient, applied;  ///< applied: what the optimizer gets
     const ParameterUse& use;
+    std::optional<UpdateOperands> operands;
   };
 
-  /// Adds what brings one parameter up to date, on its f32 copy where it has 16 bits.
-  Trained updated(const OptimizerRow& row, LossScaling& scaling, const Trainee& trainee) {
+  /// What an update works on: the f32 copy of a parameter of 16 bits.
+  UpdateOperands operands_of(const Trainee& trainee) {
     const std::string parameter_name = builder_[trainee.parameter].name;
     const DType dtype = builder_.type(trainee.parameter).dtype;
-    Trained trained{trainee.parameter, trainee.gradient, TensorId::None, {}};
-    UpdateOperands operands{trainee.parameter, trainee.applied, row.counts_steps ? step() : TensorId::None, {}, trainee.use, dtype,
+    UpdateOperands operands{trainee.parameter, trainee.applied, trainee.row.counts_steps ? step() : TensorId::None, {}, trainee.use, dtype,
                             trainee.gradient};
-    const bool has_master = size_of(dtype) == 2;
-    if (has_master) {
+    if (size_of(dtype) == 2) {
       operands.parameter = add_master(trainee.parameter);
       operands.gradient = cast(trainee.applied, DType::F32, parameter_name);
-      trained.slots.push_back(operands.parameter);
     }
-    operands.slots = add_slots(row, parameter_name, operands.parameter, operands.use);
+    operands.slots = add_slots(trainee.row, parameter_name, operands.parameter, operands.use);
+    return operands;
+  }
+
+  /// Updates that share a number of all their parameters, up to where they need it.
+  void begin(std::span<Trainee> trainees) {
+    TensorId sum = TensorId::None;
+    for (Trainee& trainee : trainees) {
+      if (trainee.row.begin == nullptr) continue;
+      trainee.operands = operands_of(trainee);
+      auto& begun = trainee.operands->begun;
+      begun = trainee.row.begin(builder_, *trainee.operands, attributes_of(trainee.row), update_name(trainee));
+      const std::string name = "optimizer." + std::string(trainee.row.name) + ".sum";
+      sum = sum == TensorId::None ? begun.summed
+                                  : builder_.add("Add", {sum, begun.summed}, {}, {name, Phase::Update, NodeId::None, {}}).front();
+    }
+    for (Trainee& trainee : trainees)
+      if (trainee.operands) trainee.operands->begun.summed = sum;
+  }
+
+  /// Adds what brings one parameter up to date.
+  Trained updated(LossScaling& scaling, const Trainee& trainee) {
+    const std::string parameter_name = builder_[trainee.parameter].name;
+    const DType dtype = builder_.type(trainee.parameter).dtype;
+    const UpdateOperands operands = trainee.operands ? *trainee.operands : operands_of(trainee);
+    const bool has_master = operands.parameter != trainee.parameter;
+    Trained trained{trainee.parameter, trainee.gradient, TensorId::None, {}};
+    if (has_master) trained.slots.push_back(operands.parameter);
     trained.slots.insert(trained.slots.end(), operands.slots.begin(), operands.slots.end());
-    const std::vector<TensorId> results = update_nodes(row, operands, parameter_name + ".update");
+    const std::vector<TensorId> results = update_nodes(trainee.row, operands, update_name(trainee));
     trained.updated = store(scaling, results[0], operands.parameter);
     for (std::size_t s = 0; s < operands.slots.size(); ++s) (void)store(scaling, results[s + 1], operands.slots[s]);
     if (has_master) {
@@ -218,9 +247,16 @@ class TrainingStep {
     return slots;
   }
 
-  std::vector<TensorId> update_nodes(const OptimizerRow& row, const UpdateOperands& operands, const std::string& name) {
+  std::string update_name(const Trainee& trainee) const { return builder_[trainee.parameter].name + ".update"; }
+
+  Attributes attributes_of(const OptimizerRow& row) const {
     Attributes attributes = row.fixed;
     for (const auto& [key, value] : result_.optimizer.values) attributes.set(key, value);
+    return attributes;
+  }
+
+  std::vector<TensorId> update_nodes(const OptimizerRow& row, const UpdateOperands& operands, const std::string& name) {
+    const Attributes attributes = attributes_of(row);
     if (row.build) return row.build(builder_, operands, attributes, name);
     std::vector<TensorId> inputs = {operands.parameter, operands.gradient, operands.step};
     inputs.insert(inputs.end(), operands.slots.begin(), operands.slots.end());

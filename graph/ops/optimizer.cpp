@@ -116,6 +116,13 @@ std::vector<TensorType> infer_pair(const NodeView& node) {
   return std::vector<TensorType>(kResults, node.input(0));
 }
 
+/// (matrix, a number of all matrices) -> matrix
+std::vector<TensorType> infer_clipped_direction(const NodeView& node) {
+  require_inputs(node, 2, 2);
+  require_scalar(node, 1);
+  return {node.input(0)};
+}
+
 /// (matrices, squared norm of each) -> matrices
 std::vector<TensorType> infer_normalized(const NodeView& node) {
   require_inputs(node, 2, 2);
@@ -240,9 +247,9 @@ const OpSchema kOptimizerRows[] = {
         "- 1/n) (Martens, Grosse 2015, section 5).",
         infer_average),
     update<2>("DivergenceClip",
-              "(direction, its product with the gradient) to the direction times min(1, sqrt(clip / |product|) / lr) (Ba, Grosse, Martens "
-              "2017, section 5).",
-              infer_normalized, Trait::Elementwise),
+              "(direction, products of directions and gradients of all weights) to the direction times min(1, sqrt(clip / |products|) / "
+              "lr) (Ba, Grosse, Martens 2017, section 5).",
+              infer_clipped_direction, Trait::Elementwise),
     {.name = "AdaptiveSumProducts",
      .description = "Of two vectors a and b, the halves of x: a a, a b and b b, in f64.",
      .family = CostFamily::Reduction,

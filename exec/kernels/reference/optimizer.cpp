@@ -355,19 +355,17 @@ struct FactorAverage {
   }
 };
 
-/// Operands: matrices, the product of each with its gradient.
+/// Operands: a matrix, the sum of products of matrices and gradients over all weights.
 struct DivergenceClip {
   template <class T>
   static void run(const Call& call) {
     const double lr = call.attributes().number("lr", 1e-3), clip = call.attributes().number("clip", 1e-3);
-    const std::int64_t matrices = graph::element_count(call.in_shape(1));
-    const std::int64_t each = matrices == 0 ? 0 : graph::element_count(call.in_shape(0)) / matrices;
-    const T *x = call.in<T>(0), *product = call.in<T>(1);
+    const double divergence = lr * lr * std::abs(*call.in<double>(1));
+    const double factor = divergence > clip ? std::sqrt(clip / divergence) : 1;
+    const T* x = call.in<T>(0);
     T* out = call.out<T>();
-    parallel_items(call.threads(), matrices * each, kOptimizerGrain, [&](std::int64_t i) {
-      const double divergence = lr * lr * std::abs(static_cast<double>(product[i / each]));
-      out[i] = static_cast<T>(static_cast<double>(x[i]) * (divergence > clip ? std::sqrt(clip / divergence) : 1));
-    });
+    parallel_items(call.threads(), graph::element_count(call.in_shape(0)), kOptimizerGrain,
+                   [&](std::int64_t i) { out[i] = static_cast<T>(static_cast<double>(x[i]) * factor); });
   }
 };
 

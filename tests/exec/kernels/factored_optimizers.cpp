@@ -309,6 +309,37 @@ TEST_CASE("K-FAC sums what lies under the windows of a convolution") {
   }
 }
 
+TEST_CASE("K-FAC's directions are clipped by what all weights with factors add up to") {
+  // Ba, Grosse, Martens 2017, section 5. Two layers of one sample and one element in and out, x w with gradient a x: A = x², G = a², and
+  // with a damping d that vanishes v = a x / (A G) = 1 / (a x), v g = 1. Both together: lr² Σ v g = 2 lr², so that with clip = lr² / 2
+  // each moves by lr v / 2. By itself each would have moved by lr v / √2. The vector b is SGD's, and takes no part: it moves by lr g.
+  graph::GraphBuilder builder;
+  const double lr = 0.1;
+  const auto scalar = [&](const std::string& name) { return builder.add_input(name, {DType::F64, {1, 1}}); };
+  const auto weight = [&](const std::string& name, const graph::Shape& shape, double value) {
+    return builder.add_stored(name, {DType::F64, shape}, graph::TensorRole::Parameter,
+                              graph::contents_of(graph::Value::of_reals(Numbers{value}, shape, DType::F64)));
+  };
+  const auto x = scalar("x");
+  const auto first = builder.add1("MatMul", {x, weight("first", {1, 1}, 3)});
+  const auto second = builder.add1("MatMul", {builder.add1("Mul", {x, x}), weight("second", {1, 1}, 5)});
+  const auto all = builder.add1("Add", {builder.add1("Add", {first, second}), weight("b", {1}, 7)});
+  builder.set_outputs({builder
+                           .add("ReduceSum", {all}, {{"axes", std::vector<std::int64_t>{0, 1}}, {"keepdims", std::int64_t{0}}},
+                                {"", graph::Phase::Forward, graph::NodeId::None, {"loss"}})
+                           .front()});
+  graph::TrainingOptions options;
+  options.optimizer = {"kfac", {{"lr", lr}, {"momentum", 0}, {"weight_decay", 0}, {"damping", 1e-14}, {"kl_clip", lr * lr / 2}}};
+  const auto training = graph::build_training_graph(std::move(builder).build(), options);
+  Interpreter interpreter(training.graph);
+  interpreter.set_reals(training.graph.find("x"), Numbers{2});
+  interpreter.run(0);
+  const auto value = [&](const char* name) { return interpreter.get_reals(training.graph.find(name)).front(); };
+  CHECK(value("first") == Approx(3 - lr / 2 / 2).epsilon(1e-6));   // a = 1, x = 2: v = 1 / 2
+  CHECK(value("second") == Approx(5 - lr / 4 / 2).epsilon(1e-6));  // x² = 4: v = 1 / 4
+  CHECK(value("b") == Approx(7 - lr));
+}
+
 TEST_CASE("K-FAC's inverses are of what the damping makes positive, and rounding below 0 counts as 0") {
   const auto inverse_of = [](std::vector<double> matrix, std::vector<double> other, double damping) {
     return run({"DampedInverse",
