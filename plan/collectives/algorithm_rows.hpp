@@ -14,6 +14,7 @@ namespace rehearsal::plan {
 [[nodiscard]] CollectiveRow hierarchical_all_reduce();
 [[nodiscard]] CollectiveRow hierarchical_reduce_scatter();
 [[nodiscard]] CollectiveRow hierarchical_all_gather();
+[[nodiscard]] CollectiveRow blueconnect_all_reduce();
 [[nodiscard]] CollectiveRow recursive_doubling_all_reduce();
 [[nodiscard]] CollectiveRow halving_doubling_all_reduce();
 [[nodiscard]] CollectiveRow swing_all_reduce();
@@ -44,6 +45,7 @@ inline constexpr CollectiveRow (*kAlgorithms[])() = {ring_all_reduce,
                                                      recursive_doubling_all_reduce,
                                                      halving_doubling_all_reduce,
                                                      hierarchical_all_reduce,
+                                                     blueconnect_all_reduce,
                                                      swing_all_reduce,
                                                      binomial_tree_all_reduce,
                                                      double_tree_all_reduce,

@@ -85,10 +85,11 @@ const CollectiveRow& collective(CollectiveKind kind, std::string_view name_of_ro
 }
 
 const CollectiveRow& best_collective(CollectiveKind kind, int ranks, Bytes size, const CollectiveLinks& links) {
+  constexpr double kTold = 1 - 1e-9;  // of rows that rounding alone tells apart, the first
   const CollectiveRow* best = nullptr;
   for (const auto& row : collective_table())
     if (row.kind == kind && !row.one_sided &&
-        (best == nullptr || row.closed_form(ranks, size, links) < best->closed_form(ranks, size, links)))
+        (best == nullptr || row.closed_form(ranks, size, links) < kTold * best->closed_form(ranks, size, links)))
       best = &row;
   if (best == nullptr) throw InternalError("no algorithm for this kind of collective: " + std::string(name(kind)));
   return *best;

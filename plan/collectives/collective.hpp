@@ -81,7 +81,7 @@ struct CollectiveRow {
 [[nodiscard]] std::span<const CollectiveRow> collective_table();
 /// Throws BadInput naming the algorithm and listing those of this kind.
 [[nodiscard]] const CollectiveRow& collective(CollectiveKind, std::string_view name);
-/// The row of least closed form, of those that send messages.
+/// The row of least closed form, of those that send messages; the first of those that take equally long.
 [[nodiscard]] const CollectiveRow& best_collective(CollectiveKind, int ranks, Bytes size, const CollectiveLinks&);
 
 }  // namespace rehearsal::plan

@@ -256,6 +256,10 @@ TEST_CASE("closed forms by hand") {
   // 2 ranks on each of 2 nodes: ranks meet the other of their node first, then one of the other node, both at a time over links of their
   // own: 2 x (1 + 2 MB / 9 GB/s = 222.222) + 400; 2 x (7 + 500) + 200 us
   CHECK(collective(CollectiveKind::AllReduce, "swing").closed_form(4, size, links_with(2)).value() == Approx(2060.444e-6).epsilon(1e-6));
+  // Levels of 2 ranks that are 1 and 2 apart: 2 x (7 + 1000) + 400, 2 x (7 + 500) + 200 us; 3 ranks are one level, as in a ring
+  CHECK(collective(CollectiveKind::AllReduce, "blueconnect").closed_form(4, size, links).value() == Approx(3628e-6));
+  CHECK(collective(CollectiveKind::AllReduce, "blueconnect").closed_form(3, size, links).value() ==
+        Approx(collective(CollectiveKind::AllReduce, "ring").closed_form(3, size, links).value()));
   // 2 ranks on each of 2 nodes: inside 2 x (1 + 2 MB / 9 GB/s = 222.222) + 400; across 2 x (7 + 1 MB / 2 GB/s = 500) + 200 us
   CHECK(collective(CollectiveKind::AllReduce, "hierarchical").closed_form(4, size, links_with(2)).value() ==
         Approx(2060.444e-6).epsilon(1e-6));
@@ -291,6 +295,34 @@ TEST_CASE("closed forms by hand") {
   CHECK(collective(CollectiveKind::Broadcast, "binomial").closed_form(3, size, links).value() == Approx(4014e-6));
 }
 
+TEST_CASE("blueconnect adds on as many levels as the number of nodes has factors") {
+  const auto& row = collective(CollectiveKind::AllReduce, "blueconnect");
+  const auto partners = [&](int rank, int ranks, int per_node) {
+    std::vector<int> all;
+    for (const auto& s : row.steps(rank, ranks, 960, per_node)) all.push_back(s.send_to);
+    return all;
+  };
+  // 6 nodes of 2: the other one of the node, the node beside it, then round three pairs of nodes.
+  CHECK(partners(0, 12, 2) == std::vector<int>{1, 2, 4, 4, 4, 4, 2, 1});
+  CHECK(partners(11, 12, 2) == std::vector<int>{10, 9, 3, 3, 3, 3, 9, 10});
+  CHECK(partners(4, 5, 1) == std::vector<int>(8, 0));              // a prime: one ring
+  CHECK(partners(0, 6, 4) == std::vector<int>{1, 2, 2, 2, 2, 1});  // nodes of 4 and 2: the numbers of ranks alone
+  std::vector<std::int64_t> sent;
+  for (const auto& s : row.steps(0, 12, 960, 2)) sent.push_back(s.send_count);
+  CHECK(sent == std::vector<std::int64_t>{480, 240, 80, 80, 80, 80, 240, 480});
+  for (const auto& [ranks, per_node] : std::vector<std::pair<int, int>>{{12, 1}, {30, 1}, {12, 12}, {24, 2}, {48, 4}, {56, 8}}) {
+    INFO(ranks << " ranks, " << per_node << " on a node");
+    const std::int64_t count = 32 * 3 * 5 * 7;
+    const auto links = links_with(per_node);
+    CHECK(row.closed_form(ranks, Bytes(4.0 * count), links).value() == Approx(played_seconds(row, ranks, count, links)).epsilon(1e-9));
+  }
+  // 64 nodes of 8, 1 MB: 126 - 12 messages across nodes of 7 us less than one ring between nodes has, all else being equal.
+  const auto time = [&](const char* name) {
+    return collective(CollectiveKind::AllReduce, name).closed_form(512, Bytes(1e6), links_with(8)).value();
+  };
+  CHECK(time("hierarchical") - time("blueconnect") == Approx(114 * 7e-6).epsilon(1e-6));
+}
+
 TEST_CASE("swing stays a third as far as halving and doubling, and is as quick where ways cost nothing") {
   const auto& swing = collective(CollectiveKind::AllReduce, "swing");
   // 16 ranks: 1, -1, 3, -5 from even ranks (De Sensi et al., figure 2)
@@ -315,13 +347,14 @@ TEST_CASE("the best all-reduce follows size and levels") {
   CHECK(best(16, 4, 1) == "recursive-doubling");  // latency alone counts: 4 messages instead of 8 or 30
   CHECK(best(16, 1e5, 1) == "halving-doubling");  // few messages that move no byte twice
   CHECK(best(7, 1e9, 1) == "ring");               // no power of two: folding would send the whole vector twice
-  CHECK(best(14, 1e9, 7) == "hierarchical");      // most bytes stay inside a node
+  CHECK(best(14, 1e9, 7) == "hierarchical");      // most bytes stay inside a node; blueconnect has the same two levels
+  CHECK(best(28, 1e9, 7) == "blueconnect");       // 4 nodes: two levels of 2 in place of a ring of 4
 }
 
 TEST_CASE("two levels move most bytes inside nodes, whatever the kind") {
   for (const auto kind : {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter, CollectiveKind::AllGather}) {
     INFO(name(kind));
-    CHECK(best_collective(kind, 56, Bytes(1e9), links_with(7)).name == "hierarchical");
+    CHECK(best_collective(kind, 35, Bytes(1e9), links_with(7)).name == "hierarchical");
     const auto sent_across = [&](const char* algorithm) {
       std::int64_t most = 0;
       for (int r = 0; r < 64; ++r) {
