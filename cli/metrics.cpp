@@ -42,6 +42,7 @@ constexpr std::array<const char*, kColumns> kNames{
     "data_seconds", "energy_joules", "eval_loss", "eval_accuracy",      "gradient_square",   "gradient_variance", "noise_scale",
     "staleness"};
 using MetricsRow = std::array<std::string, kColumns>;
+constexpr int kDigits = 6;
 
 std::string number_text(double value, int digits) {
   if (!std::isfinite(value)) return "null";
@@ -50,14 +51,24 @@ std::string number_text(double value, int digits) {
   return text.data();
 }
 
-std::string json_line(const MetricsRow& row) {
+/// Two lists, of one length.
+std::string json_of(const std::vector<exec::SampleNorm>& norms) {
+  std::string numbers, samples;
+  for (const auto& n : norms) {
+    numbers += (numbers.empty() ? "" : ", ") + number_text(n.norm, kDigits);
+    samples += (samples.empty() ? "" : ", ") + nlohmann::json(n.sample).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+  return ", \"sample_norms\": [" + numbers + "], \"samples\": [" + samples + "]";
+}
+
+std::string json_line(const MetricsRow& row, const std::vector<exec::SampleNorm>& norms) {
   std::string line;
   for (std::size_t c = 0; c < row.size(); ++c)
     if (!row[c].empty()) line += (line.empty() ? "{\"" : ", \"") + std::string(kNames[c]) + "\": " + row[c];
-  return line + "}\n";
+  return line + (norms.empty() ? "" : json_of(norms)) + "}\n";
 }
 
-std::string table_line(const MetricsRow& row) {
+std::string table_line(const MetricsRow& row, const std::vector<exec::SampleNorm>&) {
   std::string line;
   for (std::size_t c = 0; c < row.size(); ++c) line += (c == 0 ? "" : ",") + (row[c] == "null" ? "" : row[c]);
   return line + "\n";
@@ -66,13 +77,13 @@ std::string table_line(const MetricsRow& row) {
 std::string table_heading() {
   MetricsRow names;
   std::copy(kNames.begin(), kNames.end(), names.begin());
-  return table_line(names);
+  return table_line(names, {});
 }
 
 double now_of_metrics() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 /// A number that is none is drawn as one by TensorBoard.
-std::string event(const MetricsRow& row) {
+std::string event(const MetricsRow& row, const std::vector<exec::SampleNorm>&) {
   Scalars scalars{now_of_metrics(), parse_number<std::int64_t>(row[kStep]).value_or(0), {}};
   for (std::size_t c = kStep + 1; c < row.size(); ++c)
     if (!row[c].empty()) scalars.values.emplace_back(kNames[c], parse_number<float>(row[c]).value_or(NAN));
@@ -106,7 +117,7 @@ std::string lines_up_to(const std::string& file, std::int64_t last, StepOf step_
 /// How the figures of a step are written.
 struct MetricsForm {
   std::string (*heading)();
-  std::string (*record)(const MetricsRow&);
+  std::string (*record)(const MetricsRow&, const std::vector<exec::SampleNorm>&);
   /// What a file says of steps up to this one: what was done behind a checkpoint was lost, and is done again.
   std::string (*kept)(const std::string& file, std::int64_t last);
 };
@@ -152,7 +163,7 @@ Metrics::Metrics(const MetricsOptions& options) : options_(options), form_(form_
 
 void Metrics::add(const exec::StepReport& r) {
   if (options_.path.empty()) return;
-  constexpr int kLossDigits = 9, kDoubleDigits = 17, kDigits = 6;
+  constexpr int kLossDigits = 9, kDoubleDigits = 17;
   const double rate = r.seconds > 0 ? static_cast<double>(options_.batch) / r.seconds : NAN;
   MetricsRow row;
   row[kStep] = std::to_string(r.step);
@@ -172,17 +183,17 @@ void Metrics::add(const exec::StepReport& r) {
     row[kNoiseScale] = number_text(r.noise->scale.value_or(NAN), kDigits);
   }
   if (r.staleness) row[kStaleness] = std::to_string(*r.staleness);
-  write(form_.record(row));
+  write(form_.record(row, r.sample_norms));
 }
 
 void Metrics::add(const exec::EvaluationReport& r) {
   if (options_.path.empty()) return;
-  constexpr int kDigits = 9;
+  constexpr int kEvalDigits = 9;
   MetricsRow row;
   row[kStep] = std::to_string(r.step);
-  row[kEvalLoss] = number_text(r.result.loss.value_or(NAN), kDigits);
-  if (r.result.accuracy) row[kEvalAccuracy] = number_text(*r.result.accuracy, kDigits);
-  write(form_.record(row));
+  row[kEvalLoss] = number_text(r.result.loss.value_or(NAN), kEvalDigits);
+  if (r.result.accuracy) row[kEvalAccuracy] = number_text(*r.result.accuracy, kEvalDigits);
+  write(form_.record(row, {}));
 }
 
 void Metrics::write(const std::string& record) {

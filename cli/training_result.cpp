@@ -39,6 +39,15 @@ Json to_json(const std::vector<exec::Straggler>& stragglers) {
   return all;
 }
 
+Json to_json(const exec::SampleNorms& norms) {
+  return {{"count", norms.count},
+          {"mean", norms.mean()},
+          {"least", norms.least},
+          {"largest", norms.largest.norm},
+          {"largest_of", norms.largest.sample},
+          {"largest_in_step", norms.largest_in}};
+}
+
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
 /// With what it says of batches (McCandlish et al. 2018, equation 2.11): at this one a target takes so many times the steps of endless
@@ -50,6 +59,7 @@ Json to_json(const exec::NoiseResult& noise) {
          {"gradient_variance", noise.variance},
          {"sample_norm", or_null(noise.sample_norm())},
          {"critical_batch", {{"value", or_null(noise.scale)}, {"low", or_null(noise.low)}, {"high", or_null(noise.high)}}}};
+  if (noise.samples) j["sample_norms"] = to_json(*noise.samples);
   if (!noise.scale) {
     j["critical_batch_absence"] = "the gradient is not to be told from its noise in so few steps; measure more, or with larger batches";
     return j;

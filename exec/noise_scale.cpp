@@ -98,6 +98,15 @@ void require_parts(const plan::Program& program, const graph::TrainingGraph& tra
   require_gradients_in_parts(*program.sharding, training.graph);
 }
 
+void SampleNorms::add(std::int64_t step, const std::vector<SampleNorm>& norms) {
+  for (const auto& n : norms) {
+    least = count == 0 ? n.norm : std::min(least, n.norm);
+    if (count == 0 || n.norm > largest.norm) largest = n, largest_in = step;
+    sum += n.norm;
+    ++count;
+  }
+}
+
 GradientNoise noise_of(const PartsOfBatch& parts, const GradientSquares& squares) {
   const double q = parts.square_share;
   return {(squares.whole - squares.parts) / (1 - q), parts.batch * (squares.parts - q * squares.whole) / (1 - q), {}};

@@ -24,6 +24,21 @@ struct PartsOfBatch {
 /// sharding, which plan::strip() leaves out.
 void require_parts(const plan::Program&, const graph::TrainingGraph&);
 
+/// Norms of the gradients of single samples' losses, seen where every part of a batch is one sample.
+struct SampleNorm {
+  double norm = 0;
+  std::string sample;  ///< what the data calls it: "row 17 of train.npz"
+};
+struct SampleNorms {
+  std::int64_t count = 0;
+  double sum = 0, least = 0;
+  SampleNorm largest;
+  std::int64_t largest_in = 0;  ///< step, 1 for the first of a training
+
+  [[nodiscard]] double mean() const { return sum / static_cast<double>(count); }
+  void add(std::int64_t step, const std::vector<SampleNorm>&);
+};
+
 /// What the sums of a step are made of: |G|^2 of the batch's gradient, and sum of |g|^2 over the parts', all of the mean loss of the batch.
 struct GradientSquares {
   double parts = 0, whole = 0;
@@ -49,6 +64,8 @@ struct NoiseResult {
   /// 90 % interval from how much steps differ; none below four steps. The low end is 0 at least.
   std::optional<double> low = {}, high = {};
 
+  std::optional<SampleNorms> samples = {};  ///< where every part is one
+
   /// Root mean square of the norms of single samples' gradients, of which square and variance are the sum. None while that is not above 0.
   [[nodiscard]] std::optional<double> sample_norm() const;
 };
@@ -58,6 +75,8 @@ class NoiseScale {
   explicit NoiseScale(const PartsOfBatch& parts) : parts_(parts) {}
   GradientNoise add(const GradientSquares&);
   [[nodiscard]] NoiseResult result() const;
+  /// Is every part of the batch one sample?
+  [[nodiscard]] bool sees_samples() const { return static_cast<double>(parts_.parts) == parts_.batch; }
 
  private:
   PartsOfBatch parts_;

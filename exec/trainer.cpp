@@ -117,7 +117,7 @@ class Run {
     ++header_.step;
     header_.samples += training_.program.batch;
     auto report = shared(result, rate, end);
-    if (noise_ && result.updated) report.noise = noise_->add(gradient_squares());
+    if (noise_ && result.updated) measure_noise(report);
     outcome_.losses.push_back(report.loss);
     outcome_.skipped += result.updated ? 0 : 1;
     seconds_.push_back(report.seconds);
@@ -231,18 +231,30 @@ class Run {
     return plan::coordinate(program, rank, static_cast<std::size_t>(replicas - program.axes.begin()));
   }
 
-  /// Stored by the ranks of one stage or of all, alike.
-  GradientSquares gradient_squares() {
-    const auto number = [&](graph::TensorId t) {
-      double value = 0;
-      if (executor_.stored_bytes(t) > 0) std::memcpy(&value, executor_.stored(t).data(), sizeof value);
-      return world_.max(value);
-    };
-    return {number(training_.graph.noise.parts), number(training_.graph.noise.whole)};
+  /// Of all ranks: stored by those of one stage or of all, alike, and 0 on others.
+  std::vector<double> measured(graph::TensorId t) {
+    std::vector<double> own(static_cast<std::size_t>(graph::element_count(training_.graph.graph[t].type.shape)));
+    if (executor_.stored_bytes(t) > 0) std::memcpy(own.data(), executor_.stored(t).data(), own.size() * sizeof(double));
+    const auto all = world_.exchange(own, "what was measured of gradients");
+    for (std::size_t i = 0; i < all.size(); ++i) own[i % own.size()] = std::max(own[i % own.size()], all[i]);
+    return own;
+  }
+
+  void measure_noise(StepReport& report) {
+    const auto parts = measured(training_.graph.noise.parts), whole = measured(training_.graph.noise.whole);
+    report.noise = noise_->add({std::accumulate(parts.begin(), parts.end(), 0.0), whole[0]});
+    if (!noise_->sees_samples()) return;
+    const auto first = header_.samples - training_.program.batch;
+    for (std::size_t s = 0; s < parts.size(); ++s)  // of the mean loss a sample has its share
+      report.sample_norms.push_back(
+          {static_cast<double>(parts.size()) * std::sqrt(parts[s]), data_.origin_of(first + static_cast<std::int64_t>(s))});
+    if (!sample_norms_) sample_norms_.emplace();
+    sample_norms_->add(report.step, report.sample_norms);
   }
 
   void finish() {
     if (noise_) outcome_.noise = noise_->result();
+    if (noise_) outcome_.noise->samples = sample_norms_;
     if (seconds_.size() > static_cast<std::size_t>(kTrainerWarmUp)) seconds_.erase(seconds_.begin(), seconds_.begin() + kTrainerWarmUp);
     // Replicas that run ahead of each other take turns in being slow: the mean of steps is their pace, the median is not.
     const auto of_step = training_.program.plan.meets_one_by_one() ? mean_of_trainer : median_of_trainer;
@@ -276,6 +288,7 @@ class Run {
   EnergyMeter energy_;
   std::optional<Recorder> recorder_;
   std::optional<NoiseScale> noise_;
+  std::optional<SampleNorms> sample_norms_;
 };
 
 }  // namespace

@@ -26,6 +26,7 @@ struct StepReport {
   DataFigures data = {};                       ///< bytes of all ranks; seconds of the rank that waited longest
   std::optional<Joules> energy = {};           ///< of all nodes, where each has counters; since the step before
   std::optional<GradientNoise> noise = {};     ///< where it is measured and the step was not left out
+  std::vector<SampleNorm> sample_norms = {};   ///< of the batch, in its order; where noise is measured and every part of it is one sample
 };
 
 /// What becomes of a step whose loss is not finite.

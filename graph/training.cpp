@@ -152,7 +152,7 @@ class TrainingStep {
           "measured "
           "as if they did not");
     if (std::ranges::any_of(gradients, [](TensorId g) { return g != TensorId::None; }))
-      result_.noise = add_noise_measurement(builder_, gradients);
+      result_.noise = add_noise_measurement(builder_, gradients, std::max<std::int64_t>(1, result_.batch));
   }
 
   void name_gradients(const std::vector<TensorId>& gradients) {

@@ -50,6 +50,7 @@ struct RunContext {
   void* workspace = nullptr;
   Stream stream = {};
   Fault* fault = nullptr;
+  std::int64_t first_sample = 0;  ///< of the batch: where those of this rank and micro-batch begin
 };
 
 /// What a kernel is made for.

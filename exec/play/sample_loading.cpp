@@ -1,8 +1,15 @@
 #include "exec/play/sample_loading.hpp"
 
+#include <algorithm>
+
 #include "exec/host/block_moves.hpp"
 
 namespace rehearsal::exec {
+
+SampleLoading::SampleLoading(const plan::Program& program, const graph::Graph& graph, int rank)
+    : program_(program), g_(graph), rank_(rank) {
+  for (int m = 0; m < std::max(1, plan::micro_batches_of(program, rank)); ++m) first_of_.push_back(plan::samples(program, rank, m).first);
+}
 
 plan::Region SampleLoading::region(const plan::Buffer& buffer, const Place& place) const {
   return plan::region(program_, buffer, plan::position(program_, rank_, place.micro_batch));

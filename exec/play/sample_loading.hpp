@@ -12,7 +12,7 @@ namespace rehearsal::exec {
 /// Of one rank. What it refers to must outlive it.
 class SampleLoading {
  public:
-  SampleLoading(const plan::Program& program, const graph::Graph& graph, int rank) : program_(program), g_(graph), rank_(rank) {}
+  SampleLoading(const plan::Program&, const graph::Graph&, int rank);
 
   /// `step` began with sample number `first` of the training; later ones follow.
   void continue_at(std::int64_t step, std::int64_t first) { step_ = step, first_ = first; }
@@ -22,6 +22,8 @@ class SampleLoading {
   };
   /// The first sample of which the rank has a part, and how many there are.
   [[nodiscard]] plan::SampleRange samples(const plan::Buffer&, const Place&) const;
+  /// Of the batch, the first of this rank's micro-batch.
+  [[nodiscard]] std::int64_t first_of_batch(int micro_batch) const { return first_of_[static_cast<std::size_t>(micro_batch)]; }
   /// Where this rank wants a part of each sample, that is read alone; a source that cannot has room for one whole sample at a time.
   void load(DataSource&, const plan::Buffer&, const graph::TensorType& local, const Place&, void* to) const;
 
@@ -35,6 +37,7 @@ class SampleLoading {
   const graph::Graph& g_;
   int rank_;
   std::int64_t step_ = 0, first_ = 0;
+  std::vector<std::int64_t> first_of_;  ///< by micro-batch
 };
 
 }  // namespace rehearsal::exec

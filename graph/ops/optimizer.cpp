@@ -139,7 +139,15 @@ std::vector<TensorType> infer_norm(const NodeView& node) {
 
 SplitRule labels_norm(const NodeView& node) {
   const Shape& full = node.input(0).shape;
-  return {{aligned_labels(full, full)}, {{}}, std::vector<LabelKind>(full.size(), LabelKind::Sum)};
+  return {{aligned_labels(full, full)}, {unlabelled(node.output().shape)}, std::vector<LabelKind>(full.size(), LabelKind::Sum)};
+}
+
+std::vector<TensorType> infer_norms_of_parts(const NodeView& node) {
+  require_inputs(node, 1, 1);
+  require_float(node, 0);
+  const auto samples = node.attributes.integer("samples", 0);
+  if (samples < 1) throw BadInput("attribute 'samples' is " + std::to_string(samples) + ", it must be at least 1");
+  return {{DType::F64, {samples}}};
 }
 
 constexpr std::int64_t kProductsOfTwo = 3;  ///< of a and b: a a, a b, b b
@@ -272,9 +280,10 @@ const OpSchema kOptimizerRows[] = {
      .work = work_norm,
      .no_gradient = kNotDifferentiated},
     {.name = kSquaresOfParts,
-     .description = "Sum of squares of a sum over samples; where ranks and micro-batches have parts of it, of each part by itself.",
+     .description = "Sum of squares of a sum over samples, of each part of them by itself where ranks and micro-batches have parts: by "
+                    "sample, where a part begins, and 0 elsewhere.",
      .family = CostFamily::Reduction,
-     .infer = infer_norm,
+     .infer = infer_norms_of_parts,
      .labels = labels_norm,
      .work = work_norm,
      .no_gradient = kNotDifferentiated,

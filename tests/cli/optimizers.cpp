@@ -178,6 +178,56 @@ TEST_CASE("squares of gradients are those of the parts that a plan makes") {
   CHECK(number(one, "gradient_variance") == Approx(number(two, "gradient_variance")).epsilon(3e-5));
 }
 
+TEST_CASE("every sample's gradient norm is measured where parts of a batch are single samples, and is the sample's own") {
+  const TemporaryFolder folder;
+  const auto file = folder / "m.jsonl";
+  const auto noise_of = [&](const std::string& more, int ranks) {
+    return result_of(
+               rehearse(std::string("run ") + kUntied + " --format json --dtype f64 --lr 0 --noise-scale --metrics " + file + " " + more,
+                        ranks))
+        .at("noise_scale");
+  };
+  const auto norms_of = [&](const std::string& more, int ranks) {
+    std::vector<double> norms;
+    const auto noise = noise_of(more, ranks);
+    for (const auto& step : steps_of(file)) {
+      CHECK(step.at("samples").size() == step.at("sample_norms").size());
+      for (const double n : step.at("sample_norms")) norms.push_back(n);
+    }
+    double sum = 0, squares = 0;
+    for (const double n : norms) sum += n, squares += n * n;
+    const auto& all = noise.at("sample_norms");
+    CHECK(all.at("count") == norms.size());
+    CHECK(all.at("mean") == Approx(sum / static_cast<double>(norms.size())).epsilon(1e-5));
+    CHECK(all.at("largest") == Approx(*std::ranges::max_element(norms)).epsilon(1e-5));
+    CHECK(all.at("least") == Approx(*std::ranges::min_element(norms)).epsilon(1e-5));
+    CHECK(noise.at("sample_norm") == Approx(std::sqrt(squares / static_cast<double>(norms.size()))).epsilon(1e-5));
+    return norms;
+  };
+  // Nothing is learned, so that two steps of two samples see what one of four sees.
+  const auto expected = norms_of("--batch 2 --steps 2 --plan micro_batch=1", 0);
+  REQUIRE(expected.size() == 4);
+  CHECK(expected[0] != Approx(expected[1]));
+  struct Plan {
+    const char* text;
+    int ranks;
+  };
+  for (const auto& plan : {Plan{"micro_batch=1", 0},
+                           {"dp=4", 4},
+                           {"dp=2,micro_batch=1,zero=1", 2},
+                           {"dp=2,micro_batch=1,zero=3", 2},
+                           {"tp=2,micro_batch=1", 2},
+                           {"pp=2,micro_batch=1", 2},
+                           {"dp=2,pp=2,micro_batch=1", 4}}) {
+    INFO(plan.text);
+    const auto got = norms_of(std::string("--batch 4 --steps 1 --plan ") + plan.text, plan.ranks);
+    REQUIRE(got.size() == expected.size());
+    for (std::size_t s = 0; s < got.size(); ++s) CHECK(got[s] == Approx(expected[s]).epsilon(3e-5));
+  }
+  CHECK(!noise_of("--batch 4 --steps 1 --plan micro_batch=2", 0).contains("sample_norms"));
+  CHECK(!steps_of(file)[0].contains("sample_norms"));
+}
+
 TEST_CASE("measuring gradients changes no loss, and is no other training") {
   const TemporaryFolder folder;
   const std::string base = "--steps 2 --dtype f64 --optimizer adamw --plan dp=2 ";

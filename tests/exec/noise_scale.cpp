@@ -106,6 +106,21 @@ TEST_CASE("the norms of single samples' gradients are seen where every part has 
   CHECK(!silent.result().sample_norm());
 }
 
+TEST_CASE("of single samples' norms the mean and both ends stay, and who has the largest") {
+  SampleNorms norms;
+  norms.add(4, {{3, "row 7"}, {1, "row 2"}});
+  norms.add(5, {{2, "row 9"}, {5, "row 1"}});
+  norms.add(6, {{5, "row 3"}});
+  CHECK(norms.count == 5);
+  CHECK(norms.mean() == Approx(16.0 / 5).epsilon(1e-14));
+  CHECK(norms.least == 1);
+  CHECK(norms.largest.norm == 5);
+  CHECK(norms.largest.sample == "row 1");  // the first of those
+  CHECK(norms.largest_in == 5);
+  CHECK(NoiseScale({4, 0.25, 4}).sees_samples());
+  CHECK(!NoiseScale({4, 0.5, 2}).sees_samples());
+}
+
 TEST_CASE("nine of ten intervals hold the noise scale") {
   // variance / square = ((d + 1) |delta|^2 + d sigma^2) / |delta|^2
   const std::vector<int> samples{8, 8, 8, 8};

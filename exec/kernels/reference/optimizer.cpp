@@ -401,13 +401,27 @@ struct AdaptiveSum {
 };
 
 /// In one thread and one order: norms must not depend on the number of threads.
+template <class T>
+double square_of(const Call& call) {
+  const T* x = call.in<T>(0);
+  double sum = 0;
+  for (std::int64_t i = 0; i < graph::element_count(call.in_shape(0)); ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  return sum;
+}
+
 struct SquaredNorm {
   template <class T>
   static void run(const Call& call) {
-    const T* x = call.in<T>(0);
-    double sum = 0;
-    for (std::int64_t i = 0; i < graph::element_count(call.in_shape(0)); ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-    *call.out<double>() = sum;
+    *call.out<double>() = square_of<T>(call);
+  }
+};
+
+struct SquaredNormOfParts {
+  template <class T>
+  static void run(const Call& call) {
+    double* out = call.out<double>();
+    std::fill_n(out, call.out_shape()[0], 0.0);
+    out[call.context.first_sample] = square_of<T>(call);
   }
 };
 
@@ -438,7 +452,7 @@ constexpr KernelRow kOptimizerRows[] = {
     {"AdaptiveSumProducts", "reference:any", make_by_input<AdaptiveSumProducts, Floats>},
     {"AdaptiveSum", "reference:any", make_by_output<AdaptiveSum, Floats>},
     {"SquaredNorm", "reference:any", make_by_input<SquaredNorm, Floats>},
-    {"SquaredNormOfParts", "reference:any", make_by_input<SquaredNorm, Floats>},
+    {"SquaredNormOfParts", "reference:any", make_by_input<SquaredNormOfParts, Floats>},
 };
 
 }  // namespace
