@@ -3,10 +3,8 @@
 //
 // Minimal routing takes at most one hop inside the sender's group, one between groups, one inside the receiver's group: all that two
 // routers, or two groups, say to each other goes over the one link that they share. Adaptive routing (Slingshot, Aries) goes round by a
-// third router or group where that link is busy. A detour takes two links in place of one, so that routers, and groups, can send and
-// receive at half of all their links together, whoever they talk to (Valiant, SIAM J. Comput. 11, 1982; section 4 of Kim et al.).
+// third router or group where that link is busy (section 4 of Kim et al.).
 
-#include <algorithm>
 #include <array>
 
 #include "platforms/topologies/topology_rows.hpp"
@@ -20,11 +18,7 @@ constexpr std::array kDragonflyParameters{
     ParameterRow{.key = "nodes_per_router", .meaning = "nodes of a router", .high = 4096},
     ParameterRow{.key = "local_width", .meaning = "parallel links between two routers of a group", .high = 4096, .fallback = 1},
     ParameterRow{.key = "global_width", .meaning = "parallel links between two groups", .high = 65536, .fallback = 1},
-    ParameterRow{.key = "adaptive",
-                 .meaning = "1: messages go round where links are busy; 0: by the shortest way alone",
-                 .low = 0,
-                 .high = 1,
-                 .fallback = 0},
+    kAdaptiveRouting,
     kOtherTraffic,
 };
 
@@ -83,8 +77,8 @@ class AdaptiveDragonfly final : public Network {
       : groups_(parameter(topology, "groups")),
         routers_(parameter(topology, "routers")),
         nodes_(parameter(topology, "nodes_per_router")),
-        local_(network_link(topology, half_of_others(routers_, parameter(topology, "local_width")))),
-        global_(network_link(topology, half_of_others(groups_, parameter(topology, "global_width")))) {}
+        local_(network_link(topology, links_with_detours(routers_, parameter(topology, "local_width")))),
+        global_(network_link(topology, links_with_detours(groups_, parameter(topology, "global_width")))) {}
 
   [[nodiscard]] std::uint64_t link_count() const override { return locals() + static_cast<std::uint64_t>(2 * groups_); }
   /// The shortest way crosses a switch a hop: hops inside a group are counted on the way out, those between groups on both.
@@ -113,9 +107,6 @@ class AdaptiveDragonfly final : public Network {
   [[nodiscard]] Seconds exit_latency() const override { return local_.latency; }
 
  private:
-  static double half_of_others(std::int64_t count, std::int64_t width) {
-    return std::max(1.0, 0.5 * static_cast<double>(count - 1) * static_cast<double>(width));
-  }
   [[nodiscard]] std::uint64_t locals() const { return static_cast<std::uint64_t>(2 * groups_ * routers_); }
 
   std::int64_t groups_, routers_, nodes_;

@@ -1,6 +1,7 @@
 // Folded Clos network (k-ary n-tree; Petrini and Vanneschi, "k-ary n-trees", IPPS 1997) with destination-based
 // up-routing, "d-mod-k" (Zahavi et al., J. Parallel Distrib. Comput. 72, 2012): a message climbs to the lowest
-// level whose subtree holds both nodes, every climb choosing its link by the receiving card alone.
+// level whose subtree holds both nodes, every climb choosing its link by the receiving card alone. Where switches route adaptively
+// (InfiniBand's adaptive routing, packets sprayed over Ethernet) every climb takes whatever link is free: those of a subtree are one.
 
 #include <algorithm>
 #include <array>
@@ -14,6 +15,7 @@ constexpr std::array kFatTreeParameters{
     ParameterRow{.key = "arity", .meaning = "nodes of a leaf switch; subtrees of every switch above", .low = 2, .high = 65536},
     ParameterRow{.key = "levels", .meaning = "levels of switches", .high = 8},
     ParameterRow{.key = "oversubscription", .meaning = "cards of a leaf over its links up", .high = 1024, .fallback = 1},
+    kAdaptiveRouting,
     kAddingSwitches,
     kOtherTraffic,
 };
@@ -23,6 +25,7 @@ constexpr std::array kFatTreeParameters{
 class FatTree final : public Network {
  public:
   FatTree(const Topology& topology, NetworkSize size) : link_(network_link(topology)) {
+    const bool adaptive = parameter(topology, "adaptive") == 1;
     const auto arity = parameter(topology, "arity");
     const auto levels = parameter(topology, "levels");
     const auto oversubscription = parameter(topology, "oversubscription");
@@ -30,18 +33,18 @@ class FatTree final : public Network {
     for (std::int64_t i = 1; i < levels; ++i) {
       nodes = saturated_product(nodes, arity);
       const auto up = std::max<std::int64_t>(1, nodes * size.ports / oversubscription);
-      levels_.push_back({nodes, up, count_});
-      count_ += static_cast<std::uint64_t>((size.nodes + nodes - 1) / nodes) * static_cast<std::uint64_t>(2 * up);
+      const auto lanes = adaptive ? 1 : up;
+      levels_.push_back({nodes, lanes, count_, network_link(topology, static_cast<double>(up) / static_cast<double>(lanes))});
+      count_ += static_cast<std::uint64_t>((size.nodes + nodes - 1) / nodes) * static_cast<std::uint64_t>(2 * lanes);
     }
     ports_ = size.ports;
   }
 
   [[nodiscard]] std::uint64_t link_count() const override { return count_; }
-  [[nodiscard]] Link link(std::uint64_t) const override { return link_; }
+  [[nodiscard]] Link link(std::uint64_t link) const override { return levels_[level_of(link)].link; }
 
   [[nodiscard]] std::string link_name(std::uint64_t link) const override {
-    auto level = levels_.size() - 1;
-    while (levels_[level].first_link > link) --level;
+    const auto level = level_of(link);
     const auto ups = static_cast<std::uint64_t>(levels_[level].up);
     const auto local = link - levels_[level].first_link;
     const auto lane = local % (2 * ups);
@@ -62,9 +65,16 @@ class FatTree final : public Network {
  private:
   struct Level {
     std::int64_t nodes;  ///< of one subtree
-    std::int64_t up;     ///< links of one subtree to the level above
+    std::int64_t up;     ///< links of one subtree to the level above; all as one where routing is adaptive
     std::uint64_t first_link;
+    Link link;
   };
+
+  [[nodiscard]] std::size_t level_of(std::uint64_t link) const {
+    auto level = levels_.size() - 1;
+    while (levels_[level].first_link > link) --level;
+    return level;
+  }
 
   [[nodiscard]] std::uint32_t number(std::size_t level, std::int64_t node, std::int64_t lane) const {
     const auto& at = levels_[level];

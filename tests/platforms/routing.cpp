@@ -195,6 +195,47 @@ TEST_CASE("adaptive routing shares all links of a router and of a group") {
   CHECK(fabric.path(3, 29).latency.value() == Approx(2e-6 + 4 * 0.5e-6));
 }
 
+TEST_CASE("a hyperx that routes adaptively shares the links of a switch along a dimension") {
+  // 5 x 2 switches of 2 nodes, two links between each two. Of 4 others along the first dimension half: 4 trunks; along the second there is
+  // one other and nothing to go round by: both links.
+  const Fabric fabric(cluster(20, 1, 1, "hyperx", {{"grid", {5, 2}}, {"nodes_per_switch", {2}}, {"width", {2}}, {"adaptive", {1}}}));
+  CHECK(way(fabric, 0, 1) == Way{"node0.nic0.out", "node1.nic0.in"});
+  CHECK(way(fabric, 0, 19) ==
+        Way{"node0.nic0.out", "switch0.dim0.out", "switch4.dim0.in", "switch4.dim1.out", "switch9.dim1.in", "node19.nic0.in"});
+  CHECK(fabric.link(fabric.route(0, 19).links[1]).bandwidth.value() == Approx(4 * kTrunk));
+  CHECK(fabric.link(fabric.route(0, 19).links[4]).bandwidth.value() == Approx(2 * kTrunk));
+  CHECK(fabric.path(0, 19).latency.value() == Approx(2e-6 + 3 * 0.5e-6));  // as by the shortest way
+  // Both nodes of a switch to those of another: 2 trunks and one of them each by the shortest way, 4 with detours.
+  const auto left_of = [](std::int64_t adaptive) {
+    const Fabric of(cluster(20, 1, 1, "hyperx", {{"grid", {5, 2}}, {"nodes_per_switch", {2}}, {"width", {2}}, {"adaptive", {adaptive}}}));
+    Traffic both(of);
+    both.send(0, 2), both.send(1, 3);
+    return both.slowest().bandwidth.value();
+  };
+  CHECK(left_of(0) == Approx(kTrunk));
+  CHECK(left_of(1) == Approx(2 * kTrunk));
+}
+
+TEST_CASE("a fat tree that routes adaptively takes whatever link up is free") {
+  // 4 nodes a leaf and 2:1. Nodes 0 and 1 to 4 and 6, whose links up are both link 0: by the receiver they share one, adaptively each has
+  // one of the two.
+  const auto left_of = [](std::int64_t adaptive) {
+    const Fabric fabric(
+        cluster(8, 1, 1, "fat-tree", {{"arity", {4}}, {"levels", {2}}, {"oversubscription", {2}}, {"adaptive", {adaptive}}}));
+    Traffic two(fabric);
+    two.send(0, 4), two.send(1, 6);
+    return two.slowest().bandwidth.value();
+  };
+  CHECK(left_of(0) == Approx(kTrunk / 2));
+  CHECK(left_of(1) == Approx(kTrunk));
+  const Fabric fabric(cluster(8, 1, 1, "fat-tree", {{"arity", {2}}, {"levels", {3}}, {"adaptive", {1}}}));
+  CHECK(way(fabric, 1, 6) ==
+        Way{"node1.nic0.out", "level1.switch0.up0", "level2.switch0.up0", "level2.switch1.down0", "level1.switch3.down0", "node6.nic0.in"});
+  CHECK(fabric.link(fabric.route(1, 6).links[2]).bandwidth.value() == Approx(4 * kTrunk));
+  CHECK(fabric.path(1, 6).latency.value() == Approx(2e-6 + 5 * 0.5e-6));
+  CHECK(fabric.link_count() == 8 * 4 + 4 * 2 + 2 * 2);
+}
+
 TEST_CASE("a hyperx changes one coordinate a hop") {
   // 3 x 2 switches of 2 nodes: node 11 is at switch 5, which is (2, 1).
   const Fabric fabric(cluster(12, 1, 1, "hyperx", {{"grid", {3, 2}}, {"nodes_per_switch", {2}}, {"width", {4}}}));

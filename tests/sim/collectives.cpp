@@ -118,9 +118,11 @@ TEST_CASE("closed forms of rings and exchanges are their steps' times on every n
                                   {"dragonfly", {{"groups", {4}}, {"routers", {2}}, {"nodes_per_router", {2}}, {"adaptive", {1}}}},
                                   {"dragonfly", {{"groups", {3}}, {"routers", {2}}, {"nodes_per_router", {2}}}, 12},
                                   {"hyperx", {{"grid", {4, 2}}, {"nodes_per_switch", {2}}}},
+                                  {"hyperx", {{"grid", {4, 2}}, {"nodes_per_switch", {2}}, {"adaptive", {1}}}},
                                   {"hyperx", {{"grid", {3, 2}}, {"nodes_per_switch", {2}}}, 12},
                                   {"fat-tree", {{"arity", {4}}, {"levels", {2}}, {"oversubscription", {4}}}},
-                                  {"fat-tree", {{"arity", {4}}, {"levels", {2}}, {"oversubscription", {4}}}, 12}};
+                                  {"fat-tree", {{"arity", {4}}, {"levels", {2}}, {"oversubscription", {4}}}, 12},
+                                  {"fat-tree", {{"arity", {4}}, {"levels", {2}}, {"oversubscription", {4}}, {"adaptive", {1}}}}};
   const std::set<std::string_view> rings{"ring", "hierarchical", "blueconnect"};
   const std::set<std::string_view> halving{"recursive-doubling", "recursive-halving", "halving-doubling", "swing"};  // of powers of two
   int compared = 0;
@@ -142,7 +144,7 @@ TEST_CASE("closed forms of rings and exchanges are their steps' times on every n
           ++compared;
         }
       }
-  CHECK(compared == 6 * 6 * 12 + 4 * 6 * 7);
+  CHECK(compared == 8 * 6 * 12 + 4 * 6 * 7);
 }
 
 TEST_CASE("blocks of an all-to-all go straight to their rank, or bundled") {
