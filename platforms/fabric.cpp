@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "base/error.hpp"
-#include "platforms/platform_check.hpp"
 #include "platforms/mesh.hpp"
+#include "platforms/platform_check.hpp"
 #include "platforms/topology.hpp"
 
 namespace rehearsal::platforms {
@@ -78,6 +78,11 @@ struct Fabric::Layout {
     throw InternalError("a route is asked for a negative rank");
   }
 
+  /// The first device of the node that sends over this card.
+  [[nodiscard]] static Place with_lane(Place at, std::int64_t lane) {
+    at.device = static_cast<int>((lane * at.group->group->devices + at.group->lanes - 1) / at.group->lanes);
+    return at;
+  }
   [[nodiscard]] static std::int64_t lane(const Place& at) { return std::int64_t{at.device} * at.group->lanes / at.group->group->devices; }
 
   [[nodiscard]] Link node_link(const NodeLayout& group, std::uint64_t local) const;
@@ -114,11 +119,16 @@ void Fabric::Layout::route_inside(const Place& from, const Place& to, Route& out
 
 void Fabric::Layout::route_between(const Place& from, const Place& to, Route& out) const {
   ensure(from.group->lanes > 0 && to.group->lanes > 0, "a route leaves a node that has no network card");
-  const auto sending = lane(from);
   const auto receiving = lane(to);
+  auto sending = lane(from);
+  if (!network->joins_places() && sending != receiving) {
+    route_inside(from, with_lane(from, receiving), out);
+    sending = receiving;
+  }
   out.links.push_back(static_cast<std::uint32_t>(from.base + from.group->nics + 2 * static_cast<std::uint64_t>(sending)));
+  const auto before = static_cast<std::ptrdiff_t>(out.links.size());
   network->route({from.node, sending}, {to.node, receiving}, out.links);
-  for (auto link = out.links.begin() + 1; link != out.links.end(); ++link) *link += static_cast<std::uint32_t>(first_network_link);
+  for (auto link = out.links.begin() + before; link != out.links.end(); ++link) *link += static_cast<std::uint32_t>(first_network_link);
   out.links.push_back(static_cast<std::uint32_t>(to.base + to.group->nics + 2 * static_cast<std::uint64_t>(receiving) + 1));
 }
 
@@ -138,6 +148,10 @@ Fabric::Fabric(const Platform& platform) : layout_(std::make_unique<Layout>()) {
     devices += std::int64_t{group.count} * group.devices;
   }
   layout_->network = topology_row(platform.topology.kind).build(platform.topology, size);
+  for (const auto& group : layout_->groups)
+    if (!layout_->network->joins_places() && group.lanes != size.ports)
+      throw BadInput("topology: " + platform.topology.kind + " whose cards of different places do not reach each other need as many in " +
+                     "every node, and there are nodes with " + std::to_string(group.lanes) + " and with " + std::to_string(size.ports));
   layout_->first_network_link = layout_->count;
   layout_->count += layout_->network->link_count();
   if (layout_->count > std::numeric_limits<std::uint32_t>::max())

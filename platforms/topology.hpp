@@ -42,6 +42,8 @@ class Network {
   virtual void route(Endpoint from, Endpoint to, std::vector<std::uint32_t>& links) const = 0;
   /// Of the last switch, which the receiving card's own link leaves.
   [[nodiscard]] virtual Seconds exit_latency() const = 0;
+  /// False: cards of different places in their nodes do not reach each other.
+  [[nodiscard]] virtual bool joins_places() const { return true; }
 };
 
 /// One whole-number parameter of a topology, or a list of them.

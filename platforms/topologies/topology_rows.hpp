@@ -9,6 +9,7 @@ extern const TopologyRow kFatTree;
 extern const TopologyRow kDragonfly;
 extern const TopologyRow kTorus;
 extern const TopologyRow kHyperX;
+extern const TopologyRow kRails;
 extern const TopologyRow kLinks;
 
 /// Of switches that reduce what passes them (SHARP: Graham et al., "Scalable hierarchical aggregation protocol", COMHPC 2016).
@@ -34,6 +35,6 @@ inline constexpr ParameterRow kAdaptiveRouting{.key = "adaptive",
 }
 
 /// In the order of topology_rows().
-inline constexpr const TopologyRow* kTopologies[] = {&kSingle, &kSwitch, &kFatTree, &kDragonfly, &kTorus, &kHyperX, &kLinks};
+inline constexpr const TopologyRow* kTopologies[] = {&kSingle, &kSwitch, &kFatTree, &kDragonfly, &kTorus, &kHyperX, &kRails, &kLinks};
 
 }  // namespace rehearsal::platforms

@@ -313,6 +313,8 @@ TEST_CASE("what is written reads back the same") {
       cluster(4, 2, 1, "hyperx", {{"grid", {3, 2}}, {"nodes_per_switch", {2}}, {"width", {2}}}),
       cluster(4, 2, 1, "hyperx", {{"grid", {3, 2}}, {"nodes_per_switch", {2}}, {"adaptive", {1}}}),
       cluster(8, 1, 1, "fat-tree", {{"arity", {4}}, {"levels", {2}}, {"adaptive", {1}}}),
+      cluster(8, 4, 2, "rails", {{"nodes_per_leaf", {4}}, {"groups", {2}}, {"oversubscription", {2}}}),
+      cluster(8, 4, 4, "rails", {{"nodes_per_leaf", {8}}, {"spine", {0}}}),
       tree(2, 1, {cable("node0", "rack", 1e9 / 3, 1.1e-6), cable("rack", "node1", 1e9, 0)}),
   };
   platforms[0].topology.bandwidth = {};  // a single node has none to write

@@ -236,6 +236,43 @@ TEST_CASE("a fat tree that routes adaptively takes whatever link up is free") {
   CHECK(fabric.link_count() == 8 * 4 + 4 * 2 + 2 * 2);
 }
 
+TEST_CASE("on rails cards of one place meet at a leaf switch, and others over the spine") {
+  // 8 nodes of 4 devices and 2 cards, 4 nodes a leaf: device 0 and 1 send over card 0. Two links up of a leaf.
+  const Fabric fabric(cluster(8, 4, 2, "rails", {{"nodes_per_leaf", {4}}, {"groups", {2}}, {"oversubscription", {2}}}));
+  CHECK(way(fabric, 0, 4) == Way{"node0.nic0.out", "node1.nic0.in"});
+  CHECK(way(fabric, 0, 5) == Way{"node0.nic0.out", "node1.nic0.in"});
+  CHECK(way(fabric, 0, 6) == Way{"node0.nic0.out", "group0.rail0.up1", "group0.rail1.down1", "node1.nic1.in"});
+  CHECK(way(fabric, 3, 4 * 6 + 2) == Way{"node0.nic1.out", "group0.rail1.up0", "group1.rail1.down0", "node6.nic1.in"});
+  CHECK(fabric.path(0, 4).latency.value() == Approx(2e-6 + 0.5e-6));
+  CHECK(fabric.path(0, 6).latency.value() == Approx(2e-6 + 3 * 0.5e-6));
+  // 32 x 2 of devices, 8 x 2 x 2 of cards, of 4 leaves 2 links each way.
+  CHECK(fabric.link_count() == 64 + 32 + 4 * 4);
+  // Every node to the next, device by device: with as many links up as nodes only the way into the other group leaves a leaf.
+  Traffic around(fabric);
+  for (int device = 0; device < 32; ++device) around.send(device, (device + 4) % 32);
+  CHECK(around.slowest().bandwidth.value() == Approx(kTrunk / 2));  // two devices of a card
+
+  const Fabric adaptive(
+      cluster(8, 4, 2, "rails", {{"nodes_per_leaf", {4}}, {"groups", {2}}, {"oversubscription", {2}}, {"adaptive", {1}}}));
+  CHECK(way(adaptive, 0, 6) == Way{"node0.nic0.out", "group0.rail0.up0", "group0.rail1.down0", "node1.nic1.in"});
+  CHECK(adaptive.link(adaptive.route(0, 6).links[1]).bandwidth.value() == Approx(2 * kTrunk));
+}
+
+TEST_CASE("rails without a spine are reached from inside the sending node") {
+  const Fabric fabric(cluster(4, 4, 2, "rails", {{"nodes_per_leaf", {8}}, {"spine", {0}}}));
+  CHECK(way(fabric, 0, 5) == Way{"node0.nic0.out", "node1.nic0.in"});
+  // Card 1 is that of devices 2 and 3: the first of them forwards.
+  CHECK(way(fabric, 0, 7) == Way{"node0.device0.out", "node0.device2.in", "node0.nic1.out", "node1.nic1.in"});
+  CHECK(way(fabric, 3, 4) == Way{"node0.device3.out", "node0.device0.in", "node0.nic0.out", "node1.nic0.in"});
+  CHECK(fabric.path(0, 7).latency.value() == Approx(fabric.path(0, 2).latency.value() + fabric.path(0, 5).latency.value()));
+  CHECK_THROWS_WITH(Fabric(cluster(4, 4, 2, "rails", {{"nodes_per_leaf", {2}}, {"groups", {2}}, {"spine", {0}}})),
+                    contains("topology.groups") && contains("spine"));
+  auto mixed = cluster(4, 4, 2, "rails", {{"nodes_per_leaf", {8}}, {"spine", {0}}});
+  mixed.nodes.push_back(mixed.nodes[0]);
+  mixed.nodes[1].nic.count = 1;
+  CHECK_THROWS_WITH(Fabric(mixed), contains("as many in every node") && contains("with 1 and with 2"));
+}
+
 TEST_CASE("a hyperx changes one coordinate a hop") {
   // 3 x 2 switches of 2 nodes: node 11 is at switch 5, which is (2, 1).
   const Fabric fabric(cluster(12, 1, 1, "hyperx", {{"grid", {3, 2}}, {"nodes_per_switch", {2}}, {"width", {4}}}));

@@ -122,7 +122,9 @@ TEST_CASE("closed forms of rings and exchanges are their steps' times on every n
                                   {"hyperx", {{"grid", {3, 2}}, {"nodes_per_switch", {2}}}, 12},
                                   {"fat-tree", {{"arity", {4}}, {"levels", {2}}, {"oversubscription", {4}}}},
                                   {"fat-tree", {{"arity", {4}}, {"levels", {2}}, {"oversubscription", {4}}}, 12},
-                                  {"fat-tree", {{"arity", {4}}, {"levels", {2}}, {"oversubscription", {4}}, {"adaptive", {1}}}}};
+                                  {"fat-tree", {{"arity", {4}}, {"levels", {2}}, {"oversubscription", {4}}, {"adaptive", {1}}}},
+                                  {"rails", {{"nodes_per_leaf", {4}}, {"groups", {4}}, {"oversubscription", {4}}}},
+                                  {"rails", {{"nodes_per_leaf", {16}}, {"spine", {0}}}}};
   const std::set<std::string_view> rings{"ring", "hierarchical", "blueconnect"};
   const std::set<std::string_view> halving{"recursive-doubling", "recursive-halving", "halving-doubling", "swing"};  // of powers of two
   int compared = 0;
@@ -144,7 +146,7 @@ TEST_CASE("closed forms of rings and exchanges are their steps' times on every n
           ++compared;
         }
       }
-  CHECK(compared == 8 * 6 * 12 + 4 * 6 * 7);
+  CHECK(compared == 10 * 6 * 12 + 4 * 6 * 7);
 }
 
 TEST_CASE("blocks of an all-to-all go straight to their rank, or bundled") {
