@@ -206,7 +206,7 @@ TEST_CASE("an unknown key is named, with the nearest right one") {
   document = catalog_document("dgx-a100");
   document["topology"]["ports"] = 4;  // a switch has ports, a fat tree has not
   CHECK_THAT(refusal(document),
-             contains("topology: unknown key \"ports\"; keys here are kind, arity, levels, oversubscription, adds, background, latency"));
+             contains("topology: unknown key \"ports\"; keys here are kind, arity, levels, oversubscription, adaptive, adds, background, latency"));
   document = catalog_document("dgx-a100");
   document["nodes"][0]["sources"]["prize"] = "a shop";
   CHECK_THAT(refusal(document), contains("\"prize\"") && contains("did you mean \"price\"?"));

@@ -142,7 +142,7 @@ TEST_CASE("closed forms of rings and exchanges are their steps' times on every n
                         << cards << " cards");
           const double shorter = job.closed_form(platform) / job.simulated(platform);
           CHECK(shorter > 0.9);  // messages that share a link do not all do so for as long as the closed form says, or begin as one
-          CHECK(shorter < (row.exact ? 1.15 : 1.3));  // where some exchange within their node, others do not wait for them
+          CHECK(shorter < (row.exact ? 1.15 : 1.35));  // where some exchange within their node, others do not wait for them
           ++compared;
         }
       }
