@@ -54,16 +54,31 @@ std::vector<const costmodel::FrameworkProfile*> others_seen_on(const platforms::
   return others;
 }
 
+namespace {
+
+/// On this device; nullptr where there are none.
+const costmodel::SeenRuns* seen_on(const std::string& framework, const platforms::Device& device) {
+  const auto& runs = costmodel::published_constants().evidence.runs;
+  const auto at = std::ranges::find_if(runs, [&](const auto& seen) { return seen.framework == framework && seen.device == device.name; });
+  return at == runs.end() ? nullptr : &*at;
+}
+
+std::string seen_text(const costmodel::SeenRuns& seen) {
+  return times_text(seen.times) + " of " + seen.framework + " on " + seen.device + ", " + error_text(seen.median_error);
+}
+
+}  // namespace
+
 Grounds grounds_of(const costmodel::FrameworkProfile& profile, const platforms::Device& device) {
   if (&profile == &costmodel::own_framework())
     return {0, 0, "kernels and messages as this program runs them, measured where a calibration is given"};
+  if (const auto* seen = seen_on(profile.name, device)) return {seen->times, seen->median_error, seen_text(*seen)};
+  if (const auto* seen = seen_on(profile.product(), device))
+    return {seen->times, seen->median_error, seen_text(*seen) + "; none there of its release " + profile.name};
   Grounds grounds;
   double errors = 0;
   for (const auto& seen : costmodel::published_constants().evidence.runs) {
     if (seen.framework != profile.name) continue;
-    if (seen.device == device.name)
-      return {seen.times, seen.median_error,
-              times_text(seen.times) + " of " + profile.name + " on " + device.name + ", " + error_text(seen.median_error)};
     grounds.times += seen.times;
     errors += seen.times * seen.median_error;
   }

@@ -123,6 +123,12 @@ TEST_CASE("answers say how many published times of the framework were on the dev
   CHECK(here.times == first.times);
   CHECK(here.median_error == first.median_error);
   CHECK_THAT(here.sentence, contains(first.device));
+  // A release of which there are no times on a device rests on those of what it is a release of.
+  const auto seen_on_b200 = std::ranges::find_if(runs, [](const auto& r) { return r.framework == "nemo" && r.device == "B200-SXM-180GB"; });
+  REQUIRE(seen_on_b200 != runs.end());
+  const auto release = grounds_of(*costmodel::find_framework("nemo-26.06"), platforms::load_device("B200-SXM-180GB"));
+  CHECK(release.times == seen_on_b200->times);
+  CHECK_THAT(release.sentence, contains("of nemo on B200-SXM-180GB") && contains("none there of its release nemo-26.06"));
   const auto elsewhere = grounds_of(*costmodel::find_framework("nemo"), platforms::load_device("MI300X-192GB"));
   CHECK_THAT(elsewhere.sentence, contains("other devices") && contains("none on MI300X"));
   const auto none = grounds_of(*costmodel::find_framework("habana"), platforms::load_device("Gaudi2-96GB"));
