@@ -119,6 +119,7 @@ std::vector<TensorType> infer_pair(const NodeView& node) {
 /// (matrix, a number of all matrices) -> matrix
 std::vector<TensorType> infer_clipped_direction(const NodeView& node) {
   require_inputs(node, 2, 2);
+  require_float(node, 0);
   require_scalar(node, 1);
   return {node.input(0)};
 }

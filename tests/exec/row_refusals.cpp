@@ -173,7 +173,7 @@ TEST_CASE("an update refuses numbers of another type, and state of another shape
     }
   });
   CHECK(text_of(types) == "");
-  CHECK(text_of(shapes) == text_of({{"DivideByNorm", 0}, {"SquaredNorm", 0}}));  // norms and products of any shape
+  CHECK(text_of(shapes) == text_of({{"DivergenceClip", 0}, {"DivideByNorm", 0}, {"SquaredNorm", 0}}));  // norms and products of any shape
 }
 
 TEST_CASE("what computes with fractions refuses whole numbers") {
