@@ -81,6 +81,14 @@ struct Ring {
 void add_ring_reduce_scatter(std::vector<CollectiveStep>&, const Ring&, Range range);
 /// Adds the steps after which all members hold all of `range`, of which each holds its block.
 void add_ring_all_gather(std::vector<CollectiveStep>&, const Ring&, Range range);
+/// Rings of `size` ranks that are `stride` apart; the strides of levels are the products of the sizes before.
+struct RingLevel {
+  int size, stride;
+};
+/// Nodes of equal size, more than one and of more than one rank, are what makes a level.
+[[nodiscard]] constexpr bool nodes_are_level(int ranks, int per_node) { return per_node > 1 && per_node < ranks && ranks % per_node == 0; }
+/// The steps of an all-reduce on levels: each adds what the one before has left, and on the way back they gather.
+[[nodiscard]] std::vector<CollectiveStep> all_reduce_on(std::span<const RingLevel>, int rank, std::int64_t count);
 [[nodiscard]] Seconds ring_reduce_scatter_time(int ranks, Bytes, const CollectiveLinks&);
 [[nodiscard]] Seconds ring_all_gather_time(int ranks, Bytes, const CollectiveLinks&);
 

@@ -11,45 +11,26 @@
 namespace rehearsal::plan {
 namespace {
 
-/// Rings of `size` ranks that are `stride` apart.
-struct Level {
-  int size, stride;
-};
-
 /// The ranks of a node, where all nodes have as many, then prime factors of what is left, the smallest first.
-std::vector<Level> levels_of(int ranks, int ranks_per_node) {
-  std::vector<Level> levels;
+std::vector<RingLevel> levels_of(int ranks, int ranks_per_node) {
+  std::vector<RingLevel> levels;
   int stride = 1;
   const auto add = [&](int size) {
     levels.push_back({size, stride});
     stride *= size;
   };
-  if (ranks_per_node > 1 && ranks_per_node < ranks && ranks % ranks_per_node == 0) add(ranks_per_node);
+  if (nodes_are_level(ranks, ranks_per_node)) add(ranks_per_node);
   for (int factor = 2; stride < ranks; ++factor)
     while (ranks / stride % factor == 0) add(factor);
   return levels;
 }
 
 std::vector<CollectiveStep> steps_of_levels(int rank, int ranks, std::int64_t count, int ranks_per_node) {
-  struct OnLevel {
-    Ring ring;
-    Range range;
-  };
-  std::vector<OnLevel> rings;
-  Range mine{0, count};
-  for (const auto& [size, stride] : levels_of(ranks, ranks_per_node)) {
-    const int me = rank / stride % size;
-    rings.push_back({{rank - me * stride, stride, size, me}, mine});
-    mine = part(mine, size, me);
-  }
-  std::vector<CollectiveStep> steps;
-  for (const auto& [ring, range] : rings) add_ring_reduce_scatter(steps, ring, range);
-  for (auto r = rings.rbegin(); r != rings.rend(); ++r) add_ring_all_gather(steps, r->ring, r->range);
-  return steps;
+  return all_reduce_on(levels_of(ranks, ranks_per_node), rank, count);
 }
 
 /// A message of one level, of `size` bytes. Where nodes differ in size, those that have most ranks send `stride` of them to others.
-Seconds time_of_message(int ranks, const Level& level, Bytes size, const CollectiveLinks& links) {
+Seconds time_of_message(int ranks, const RingLevel& level, Bytes size, const CollectiveLinks& links) {
   const int per_node = std::min(ranks, links.ranks_per_node);
   if (ranks % per_node == 0 && level.stride * level.size <= per_node) return message_time(links, false, size, per_node);
   const bool exchanges = level.size == 2 && std::has_single_bit(static_cast<unsigned>(level.stride));

@@ -1,24 +1,14 @@
+#include <array>
+
 #include "plan/collectives/algorithm_rows.hpp"
 
 namespace rehearsal::plan {
 namespace {
 
-/// Nodes of equal size, more than one and of more than one rank, are what makes a hierarchy; anything else is a plain ring.
-bool has_levels(int ranks, int ranks_per_node) { return ranks_per_node > 1 && ranks_per_node < ranks && ranks % ranks_per_node == 0; }
-
+/// Where nodes are no level, a plain ring.
 std::vector<CollectiveStep> steps_of(int rank, int ranks, std::int64_t count, int ranks_per_node) {
-  if (!has_levels(ranks, ranks_per_node)) return ring_all_reduce().steps(rank, ranks, count, ranks_per_node);
-  const int local = rank % ranks_per_node;
-  const Ring inside{rank - local, 1, ranks_per_node, local};
-  const Ring across{local, ranks_per_node, ranks / ranks_per_node, rank / ranks_per_node};
-  const Range all{0, count};
-  const Range mine = part(all, ranks_per_node, local);
-  std::vector<CollectiveStep> steps;
-  add_ring_reduce_scatter(steps, inside, all);
-  add_ring_reduce_scatter(steps, across, mine);
-  add_ring_all_gather(steps, across, mine);
-  add_ring_all_gather(steps, inside, all);
-  return steps;
+  if (!nodes_are_level(ranks, ranks_per_node)) return ring_all_reduce().steps(rank, ranks, count, ranks_per_node);
+  return all_reduce_on(std::array{RingLevel{ranks_per_node, 1}, RingLevel{ranks / ranks_per_node, ranks_per_node}}, rank, count);
 }
 
 /// Where a rank of a group of `ranks` stands: K ranks on each of N nodes.
@@ -50,7 +40,7 @@ void add_pass_across(std::vector<CollectiveStep>& steps, const Levels& at, std::
 }
 
 std::vector<CollectiveStep> hierarchical_reduce_scatter_steps(int rank, int ranks, std::int64_t count, int ranks_per_node) {
-  if (!has_levels(ranks, ranks_per_node)) return ring_reduce_scatter().steps(rank, ranks, count, ranks_per_node);
+  if (!nodes_are_level(ranks, ranks_per_node)) return ring_reduce_scatter().steps(rank, ranks, count, ranks_per_node);
   const Levels at(rank, ranks, ranks_per_node);
   std::vector<CollectiveStep> steps;
   for (int s = 1; s < at.per_node; ++s) add_pass_inside(steps, at, count, at.local - s, true);
@@ -59,7 +49,7 @@ std::vector<CollectiveStep> hierarchical_reduce_scatter_steps(int rank, int rank
 }
 
 std::vector<CollectiveStep> hierarchical_all_gather_steps(int rank, int ranks, std::int64_t count, int ranks_per_node) {
-  if (!has_levels(ranks, ranks_per_node)) return ring_all_gather().steps(rank, ranks, count, ranks_per_node);
+  if (!nodes_are_level(ranks, ranks_per_node)) return ring_all_gather().steps(rank, ranks, count, ranks_per_node);
   const Levels at(rank, ranks, ranks_per_node);
   std::vector<CollectiveStep> steps;
   for (int s = 0; s + 1 < at.nodes; ++s) add_pass_across(steps, at, count, at.node - s, false);
@@ -79,7 +69,7 @@ CollectiveLinks across_nodes(CollectiveLinks links) {
 
 /// (K-1)(ai + S/(K Bi) + g S/K) + (N-1)(ao + S/(P Bo) + g S/P)
 Seconds reduce_scatter_time(int ranks, Bytes size, const CollectiveLinks& links) {
-  if (!has_levels(ranks, links.ranks_per_node)) return ring_reduce_scatter_time(ranks, size, links);
+  if (!nodes_are_level(ranks, links.ranks_per_node)) return ring_reduce_scatter_time(ranks, size, links);
   const Bytes mine = size / static_cast<double>(links.ranks_per_node);
   return ring_reduce_scatter_time(links.ranks_per_node, size, links) +
          ring_reduce_scatter_time(ranks / links.ranks_per_node, mine, across_nodes(links));
@@ -87,7 +77,7 @@ Seconds reduce_scatter_time(int ranks, Bytes size, const CollectiveLinks& links)
 
 /// (K-1)(ai + S/(K Bi)) + (N-1)(ao + S/(P Bo))
 Seconds all_gather_time(int ranks, Bytes size, const CollectiveLinks& links) {
-  if (!has_levels(ranks, links.ranks_per_node)) return ring_all_gather_time(ranks, size, links);
+  if (!nodes_are_level(ranks, links.ranks_per_node)) return ring_all_gather_time(ranks, size, links);
   const Bytes mine = size / static_cast<double>(links.ranks_per_node);
   return ring_all_gather_time(ranks / links.ranks_per_node, mine, across_nodes(links)) +
          ring_all_gather_time(links.ranks_per_node, size, links);

@@ -50,6 +50,24 @@ void add_ring_all_gather(std::vector<CollectiveStep>& steps, const Ring& ring, R
   for (int s = 0; s + 1 < ring.size; ++s) add_step(steps, pass_on(ring, range, ring.me - s));
 }
 
+std::vector<CollectiveStep> all_reduce_on(std::span<const RingLevel> levels, int rank, std::int64_t count) {
+  struct OnLevel {
+    Ring ring;
+    Range range;
+  };
+  std::vector<OnLevel> rings;
+  Range mine{0, count};
+  for (const auto& [size, stride] : levels) {
+    const int me = rank / stride % size;
+    rings.push_back({{rank - me * stride, stride, size, me}, mine});
+    mine = part(mine, size, me);
+  }
+  std::vector<CollectiveStep> steps;
+  for (const auto& [ring, range] : rings) add_ring_reduce_scatter(steps, ring, range);
+  for (auto r = rings.rbegin(); r != rings.rend(); ++r) add_ring_all_gather(steps, r->ring, r->range);
+  return steps;
+}
+
 Seconds ring_reduce_scatter_time(int ranks, Bytes size, const CollectiveLinks& links) {
   const Bytes piece = size / static_cast<double>(ranks);
   return static_cast<double>(ranks - 1) * (slowest_message(ranks, piece, links) + piece / links.reduction);
