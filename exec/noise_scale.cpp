@@ -122,6 +122,11 @@ GradientNoise NoiseScale::add(const GradientSquares& squares) {
   return noise;
 }
 
+void NoiseScale::add_norms(std::int64_t step, const std::vector<SampleNorm>& norms) {
+  if (!samples_) samples_.emplace();
+  samples_->add(step, norms);
+}
+
 std::optional<double> NoiseResult::sample_norm() const {
   const double mean_square = square + variance;
   return mean_square > 0 ? std::optional(std::sqrt(mean_square)) : std::nullopt;
@@ -129,6 +134,7 @@ std::optional<double> NoiseResult::sample_norm() const {
 
 NoiseResult NoiseScale::result() const {
   NoiseResult result{parts_, static_cast<std::int64_t>(steps_.size()), 0, 0};
+  result.samples = samples_;
   if (steps_.empty()) return result;
   const auto m = moments_of(steps_);
   result.square = m.square;

@@ -74,6 +74,7 @@ class NoiseScale {
  public:
   explicit NoiseScale(const PartsOfBatch& parts) : parts_(parts) {}
   GradientNoise add(const GradientSquares&);
+  void add_norms(std::int64_t step, const std::vector<SampleNorm>&);
   [[nodiscard]] NoiseResult result() const;
   /// Is every part of the batch one sample?
   [[nodiscard]] bool sees_samples() const { return static_cast<double>(parts_.parts) == parts_.batch; }
@@ -81,6 +82,7 @@ class NoiseScale {
  private:
   PartsOfBatch parts_;
   std::vector<GradientNoise> steps_;
+  std::optional<SampleNorms> samples_;
   double smooth_square_ = 0, smooth_variance_ = 0;
 };
 

@@ -248,13 +248,11 @@ class Run {
     for (std::size_t s = 0; s < parts.size(); ++s)  // of the mean loss a sample has its share
       report.sample_norms.push_back(
           {static_cast<double>(parts.size()) * std::sqrt(parts[s]), data_.origin_of(first + static_cast<std::int64_t>(s))});
-    if (!sample_norms_) sample_norms_.emplace();
-    sample_norms_->add(report.step, report.sample_norms);
+    noise_->add_norms(report.step, report.sample_norms);
   }
 
   void finish() {
     if (noise_) outcome_.noise = noise_->result();
-    if (noise_) outcome_.noise->samples = sample_norms_;
     if (seconds_.size() > static_cast<std::size_t>(kTrainerWarmUp)) seconds_.erase(seconds_.begin(), seconds_.begin() + kTrainerWarmUp);
     // Replicas that run ahead of each other take turns in being slow: the mean of steps is their pace, the median is not.
     const auto of_step = training_.program.plan.meets_one_by_one() ? mean_of_trainer : median_of_trainer;
@@ -288,7 +286,6 @@ class Run {
   EnergyMeter energy_;
   std::optional<Recorder> recorder_;
   std::optional<NoiseScale> noise_;
-  std::optional<SampleNorms> sample_norms_;
 };
 
 }  // namespace
