@@ -460,7 +460,7 @@ void add_watching_to(CLI::App& app, RunOptions& o) {
                  "JSON lines, one a step; a table where the name ends in .csv; TensorBoard's events where it has tfevents");
   app.add_flag("--noise-scale", o.model.noise_scale,
                "measure the gradient noise scale, and from it the critical batch: into --metrics and the result; where each part of the "
-               "batch is one sample (micro_batch=1) also the norm of every sample's gradient");
+               "batch is one sample (micro_batch=1) also the norm of every sample's gradient (of --metrics: in JSON lines alone)");
   app.add_option("--log-every", o.log_every, "steps between lines of progress (default: a line a second at most)");
   app.add_option("--trace", o.trace, "where to write what was measured");
   app.add_option("--machine", o.machine,
