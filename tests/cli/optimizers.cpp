@@ -138,13 +138,26 @@ TEST_CASE("the rate follows the batch by a rule") {
   check_failure(rehearse(run_of("--base-batch 4")), 1, {"--lr-scaling"});
 }
 
+namespace {
+
+/// Of a training in which nothing is learned; metrics go to `file`.
+nlohmann::json measured_noise(const std::string& file, const std::string& more, int ranks) {
+  const auto run = std::string("run ") + kUntied + " --format json --dtype f64 --lr 0 --noise-scale --metrics " + file + " " + more;
+  return result_of(rehearse(run, ranks)).at("noise_scale");
+}
+
+struct PlanOnRanks {
+  const char* text;
+  int ranks;
+};
+
+}  // namespace
+
 TEST_CASE("squares of gradients are those of the parts that a plan makes") {
   const TemporaryFolder folder;
   const auto measured = [&](const std::string& more, int ranks) {
     const auto file = folder / "m.jsonl";
-    const auto result = result_of(
-        rehearse(std::string("run ") + kUntied + " --format json --dtype f64 --lr 0 --noise-scale --metrics " + file + " " + more, ranks));
-    const auto& noise = result.at("noise_scale");
+    const auto noise = measured_noise(file, more, ranks);
     CHECK(noise.at("steps") == steps_of(file).size());
     CHECK(noise.at("sample_norm") ==
           Approx(std::sqrt(noise.at("gradient_square").get<double>() + noise.at("gradient_variance").get<double>())));
@@ -155,11 +168,7 @@ TEST_CASE("squares of gradients are those of the parts that a plan makes") {
   const auto halves = measured("--batch 2 --steps 2 --plan micro_batch=1", 0);
   double expected = 0;
   for (const auto& half : halves) expected += (number(half, "gradient_square") + number(half, "gradient_variance") / 2) / 4;
-  struct Plan {
-    const char* text;
-    int ranks;
-  };
-  for (const auto& plan : {Plan{"micro_batch=2", 0},
+  for (const auto& plan : {PlanOnRanks{"micro_batch=2", 0},
                            {"dp=2", 2},
                            {"dp=2,zero=1", 2},
                            {"dp=2,zero=3", 2},
@@ -181,15 +190,9 @@ TEST_CASE("squares of gradients are those of the parts that a plan makes") {
 TEST_CASE("every sample's gradient norm is measured where parts of a batch are single samples, and is the sample's own") {
   const TemporaryFolder folder;
   const auto file = folder / "m.jsonl";
-  const auto noise_of = [&](const std::string& more, int ranks) {
-    return result_of(
-               rehearse(std::string("run ") + kUntied + " --format json --dtype f64 --lr 0 --noise-scale --metrics " + file + " " + more,
-                        ranks))
-        .at("noise_scale");
-  };
   const auto norms_of = [&](const std::string& more, int ranks) {
     std::vector<double> norms;
-    const auto noise = noise_of(more, ranks);
+    const auto noise = measured_noise(file, more, ranks);
     for (const auto& step : steps_of(file)) {
       CHECK(step.at("samples").size() == step.at("sample_norms").size());
       for (const double n : step.at("sample_norms")) norms.push_back(n);
@@ -208,11 +211,7 @@ TEST_CASE("every sample's gradient norm is measured where parts of a batch are s
   const auto expected = norms_of("--batch 2 --steps 2 --plan micro_batch=1", 0);
   REQUIRE(expected.size() == 4);
   CHECK(expected[0] != Approx(expected[1]));
-  struct Plan {
-    const char* text;
-    int ranks;
-  };
-  for (const auto& plan : {Plan{"micro_batch=1", 0},
+  for (const auto& plan : {PlanOnRanks{"micro_batch=1", 0},
                            {"dp=4", 4},
                            {"dp=2,micro_batch=1,zero=1", 2},
                            {"dp=2,micro_batch=1,zero=3", 2},
@@ -224,7 +223,7 @@ TEST_CASE("every sample's gradient norm is measured where parts of a batch are s
     REQUIRE(got.size() == expected.size());
     for (std::size_t s = 0; s < got.size(); ++s) CHECK(got[s] == Approx(expected[s]).epsilon(3e-5));
   }
-  CHECK(!noise_of("--batch 4 --steps 1 --plan micro_batch=2", 0).contains("sample_norms"));
+  CHECK(!measured_noise(file, "--batch 4 --steps 1 --plan micro_batch=2", 0).contains("sample_norms"));
   CHECK(!steps_of(file)[0].contains("sample_norms"));
 }
 
