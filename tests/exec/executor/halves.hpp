@@ -27,11 +27,13 @@ class Alone {
 
   double step(std::int64_t step, DataSource& data) { return executor_.step(step, data).loss; }
   [[nodiscard]] Values weights() {
-    return stored([](const graph::TrainedParameter& p) { return p.value; });
-  }
-  /// Gradients, behind the first step of SGD with momentum.
-  [[nodiscard]] Values velocities() {
-    return stored([](const graph::TrainedParameter& p) { return p.slots.front(); });
+    Values values;
+    for (const auto& p : training_.parameters) {
+      const auto block = executor_.stored(p.value);
+      const auto* first = reinterpret_cast<const double*>(block.data());
+      values[training_.graph[p.value].name].assign(first, first + block.size() / sizeof(double));
+    }
+    return values;
   }
   void set_weights(const Values& values) {
     for (const auto& p : training_.parameters)
@@ -40,17 +42,6 @@ class Alone {
   [[nodiscard]] const graph::TrainingGraph& training() const { return training_; }
 
  private:
-  template <class Which>
-  [[nodiscard]] Values stored(const Which& which) {
-    Values values;
-    for (const auto& p : training_.parameters) {
-      const auto block = executor_.stored(which(p));
-      const auto* first = reinterpret_cast<const double*>(block.data());
-      values[training_.graph[p.value].name].assign(first, first + block.size() / sizeof(double));
-    }
-    return values;
-  }
-
   graph::TrainingGraph training_;
   plan::Program program_;
   CpuBackend backend_;
