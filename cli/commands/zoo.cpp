@@ -23,7 +23,7 @@ int list_of_zoo(Terminal& terminal) {
     std::string parameters;
     for (const auto& p : row.parameters)
       parameters += (parameters.empty() ? "" : " ") + std::string(p.name) + "=" + std::to_string(p.otherwise);
-    rows.push_back({{"name", std::string(row.name)}, {"parameters", parameters}, {"description", std::string(row.description)}});
+    rows.push_back({{"name", std::string(row.name)}, {"description", std::string(row.description)}, {"parameters", parameters}});
   }
   auto presets = Json::array();
   for (const auto& preset : graph::zoo::zoo_presets())
