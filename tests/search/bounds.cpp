@@ -142,7 +142,7 @@ Tightness compare_bounds(Predictor& predictor, const std::vector<std::string>& p
 
 }  // namespace
 
-TEST_CASE("of our own execution a bound is never more than the closed form, in time, memory, energy and money") {
+TEST_CASE("of our own execution a bound is never more than the closed form, in time, memory, energy and money", "[slow]") {
   const std::vector<std::string> language{
       "dp=1,micro_batch=2",       "dp=2,micro_batch=1",      "dp=2,tp=2,micro_batch=2",    "dp=4,tp=2,sequence_parallel=on",
       "dp=2,cp=2,attention=ring", "dp=2,cp=2,micro_batch=2", "dp=4,shares=equal,fuse=none"};
@@ -165,7 +165,7 @@ TEST_CASE("of our own execution a bound is never more than the closed form, in t
   }
 }
 
-TEST_CASE("of our own execution a bound holds on a cluster of two kinds of devices, whichever stands first") {
+TEST_CASE("of our own execution a bound holds on a cluster of two kinds of devices, whichever stands first", "[slow]") {
   const auto quick = platforms::load("dgx-a100"), slow = platforms::load("dgx1-v100");
   auto both = quick, turned = quick;
   for (auto* platform : {&both, &turned}) {

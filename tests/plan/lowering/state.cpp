@@ -80,15 +80,19 @@ TEST_CASE("Adam keeps 16 bytes a parameter of the rank, in f32 and in 16 bits, w
 }
 
 TEST_CASE("state of every optimizer lies as its parameter does") {
+  struct Split {
+    const char *model, *plan;
+    std::vector<DType> dtypes{DType::F32, DType::BF16};
+  };
+  const std::vector<Split> splits{{kGpt, "tp=2"},
+                                  {"llama?layers=2&hidden=64&heads=4&kv_heads=2&ffn=96&vocab=64&seq=16", "tp=4", {DType::BF16}},
+                                  {kExperts, "dp=2,ep=2"},
+                                  {kExperts, "dp=2,tp=2,ep=2", {DType::BF16}},
+                                  {"resnet18?image=64&classes=10", "tp=2", {DType::F32}},
+                                  {kGpt, "dp=2,tp=2,zero=1"}};
   for (const auto& optimizer : graph::optimizer_table())
-    for (const auto dtype : {DType::F32, DType::BF16})
-      for (const auto& [model, plan] :
-           std::vector<std::pair<const char*, const char*>>{{kGpt, "tp=2"},
-                                                            {"llama?layers=2&hidden=64&heads=4&kv_heads=2&ffn=96&vocab=64&seq=16", "tp=4"},
-                                                            {kExperts, "dp=2,ep=2"},
-                                                            {kExperts, "dp=2,tp=2,ep=2"},
-                                                            {"resnet18?image=64&classes=10", "tp=2"},
-                                                            {kGpt, "dp=2,tp=2,zero=1"}}) {
+    for (const auto& [model, plan, dtypes] : splits)
+      for (const auto dtype : dtypes) {
         INFO(optimizer.name << ", " << name(dtype) << ", " << model << " by " << plan);
         const auto training = training_of({model, std::string(optimizer.name), dtype});
         const auto program = lower(training, parse_plan(plan), TableBackend(), {});
