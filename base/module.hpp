@@ -2,7 +2,6 @@
 // Parts of the program that are opened only when they are wanted, because of what the libraries behind them need or cost.
 
 #include <filesystem>
-#include <string>
 #include <string_view>
 
 namespace rehearsal {

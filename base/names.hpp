@@ -2,7 +2,6 @@
 // Names that people type: options, commands, keys, models, machines. Case and signs between words do not matter, and an unknown name is
 // answered with the nearest.
 
-#include <concepts>
 #include <functional>
 #include <optional>
 #include <string>

@@ -1,12 +1,9 @@
 #pragma once
-#include <cstdint>
-#include <optional>
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
 
 #include "cli/terminal.hpp"
-#include "graph/graph.hpp"
 #include "predict/predictor.hpp"
 
 namespace rehearsal::cli {

@@ -1,7 +1,5 @@
 #include "cli/input_json.hpp"
 
-#include <algorithm>
-
 #include <nlohmann/json.hpp>
 
 #include "cli/assessment_json.hpp"

@@ -1,7 +1,5 @@
 #include "cli/step_prediction.hpp"
 
-#include <algorithm>
-
 #include "base/error.hpp"
 #include "cli/platform_options.hpp"
 #include "platforms/catalog.hpp"

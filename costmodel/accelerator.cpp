@@ -1,7 +1,6 @@
 #include "costmodel/accelerator.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "costmodel/attention_kernels.hpp"
 #include "costmodel/power.hpp"

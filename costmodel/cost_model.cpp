@@ -4,7 +4,6 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "base/error.hpp"
 #include "costmodel/accelerator.hpp"
 #include "costmodel/alignment.hpp"
 

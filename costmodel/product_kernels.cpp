@@ -1,7 +1,6 @@
 #include "costmodel/product_kernels.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.hpp"
 #include "costmodel/embedded_constants.hpp"

@@ -2,7 +2,6 @@
 // What measured runs of a site say about predictions: corrections per device and kind of quantity, shrunk while the runs are few.
 
 #include <array>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>

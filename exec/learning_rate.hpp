@@ -2,7 +2,6 @@
 // How the learning rate changes from step to step.
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
 

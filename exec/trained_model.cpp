@@ -1,8 +1,6 @@
 #include "exec/trained_model.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 
 #include "base/error.hpp"
 #include "exec/backends.hpp"

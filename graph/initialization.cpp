@@ -9,7 +9,6 @@
 #include <cmath>
 #include <optional>
 
-#include "base/error.hpp"
 #include "base/hash.hpp"
 #include "graph/builder.hpp"
 #include "graph/master_weights.hpp"

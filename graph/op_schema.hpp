@@ -2,7 +2,6 @@
 // The operator table: one row per operator kind says everything that graph/ knows about it.
 // To add an operator: one row in ops/<family>.cpp (and, unless it is composite, one kernel row in exec/kernels/reference).
 
-#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>

@@ -2,7 +2,6 @@
 // From a model to one training step: loss, gradients, optimizer, running statistics.
 
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>

@@ -1,7 +1,6 @@
 #include "graph/value.hpp"
 
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <filesystem>

@@ -1,7 +1,6 @@
 #include "plan/batch_shares.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "base/error.hpp"

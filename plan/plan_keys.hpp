@@ -2,7 +2,6 @@
 // The keys of a plan, one row each: what plan.cpp reads and writes as compact text and plan_json.cpp as a file.
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

@@ -2,7 +2,6 @@
 // Which replicas hold the blocks of a center (Plan::servers).
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace rehearsal::plan {

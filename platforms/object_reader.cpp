@@ -1,7 +1,6 @@
 #include "platforms/object_reader.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include <nlohmann/json.hpp>
 

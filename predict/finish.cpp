@@ -6,8 +6,6 @@
 #include <complex>
 #include <numbers>
 
-#include "base/error.hpp"
-
 namespace rehearsal::predict {
 namespace {
 

@@ -1,6 +1,5 @@
 #include "predict/plan_summary.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 

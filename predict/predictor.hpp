@@ -2,9 +2,6 @@
 // Answers what plans cost: one model, batch, arithmetic and optimizer on one platform, as one framework runs them. Every command that
 // predicts asks a Predictor, search among them.
 
-#include <memory>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "costmodel/framework.hpp"

@@ -4,7 +4,6 @@
 #include <map>
 #include <set>
 
-#include "base/error.hpp"
 #include "plan/backend.hpp"
 #include "plan/compressors.hpp"
 

@@ -1,7 +1,6 @@
 #pragma once
 // Ranks that are not always equally quick: how long replicas wait for each other, by how they meet.
 
-#include <cstdint>
 #include <memory>
 
 #include "plan/plan.hpp"

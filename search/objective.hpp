@@ -1,11 +1,9 @@
 #pragma once
 // What plans are ranked by, and what they may not exceed.
 
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "predict/predictor.hpp"
 

@@ -2,7 +2,6 @@
 // The best plans so far.
 
 #include <cstddef>
-#include <span>
 #include <vector>
 
 #include "search/objective.hpp"

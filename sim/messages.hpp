@@ -1,7 +1,6 @@
 #pragma once
 // Messages between ranks: first the latency of the route, then the bytes.
 
-#include <array>
 #include <deque>
 #include <vector>
 

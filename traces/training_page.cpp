@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
-#include <functional>
 #include <sstream>
 
 #include <nlohmann/json.hpp>
@@ -157,8 +156,8 @@ std::string drawn(const Chart& chart) {
   const auto y_of = [&](double y) {
     return kPlotHeight - kBottomMargin - (y - ys.low) / ys.size() * (kPlotHeight - kBottomMargin - kTopMargin);
   };
-  std::string svg =
-      "<h2>" + xml_escaped(chart.title) + "</h2>\n<svg viewBox=\"0 0 " + svg_number(kTrainingPageWidth) + " " + svg_number(kPlotHeight) + "\">";
+  std::string svg = "<h2>" + xml_escaped(chart.title) + "</h2>\n<svg viewBox=\"0 0 " + svg_number(kTrainingPageWidth) + " " +
+                    svg_number(kPlotHeight) + "\">";
   const double y_step = tick_distance(ys.size(), 4), x_step = std::max(1.0, tick_distance(xs.size(), 8));
   for (double y = std::ceil(ys.low / y_step) * y_step; y <= ys.low + ys.size() * 1.0001; y += y_step)
     svg += "<line x1=\"" + svg_number(kLeftMargin) + "\" x2=\"" + svg_number(kTrainingPageWidth - 10) + "\" y1=\"" + svg_number(y_of(y)) +

@@ -1,7 +1,6 @@
 #pragma once
 // The constants of the accelerator model from published runs: robust, with priors, and checked on sources left out.
 
-#include <iosfwd>
 #include <span>
 #include <string>
 #include <vector>

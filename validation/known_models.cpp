@@ -1,7 +1,6 @@
 #include "validation/known_models.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <regex>
 
 #include "graph/zoo/zoo.hpp"

@@ -1,7 +1,6 @@
 #include "validation/record_machine.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 #include <regex>

@@ -1,6 +1,4 @@
 #pragma once
-#include <string>
-#include <vector>
 
 #include "platforms/platform.hpp"
 #include "validation/record.hpp"

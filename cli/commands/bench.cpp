@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <optional>
 
 #include <CLI/CLI.hpp>

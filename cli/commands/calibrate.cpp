@@ -1,8 +1,6 @@
 #include "exec/calibrate.hpp"
 
-#include <cstdlib>
 #include <filesystem>
-#include <map>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,3 @@
-#include "exchange/frameworks/plan_export.hpp"
-
-#include <iostream>
-
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -12,6 +8,7 @@
 #include "cli/framework_rules.hpp"
 #include "cli/plan_context.hpp"
 #include "cli/platform_options.hpp"
+#include "exchange/frameworks/plan_export.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -23,7 +20,9 @@ struct ExportOptions {
 
 /// What a training of ours can have and a configuration of another framework cannot say.
 void refuse_other_training(const ModelOptions& o) {
-  const auto refuse = [](const char* option) { throw Refusal(std::string(option) + ": no configuration that is written here can say it; train the plan with rehearse run"); };
+  const auto refuse = [](const char* option) {
+    throw Refusal(std::string(option) + ": no configuration that is written here can say it; train the plan with rehearse run");
+  };
   if (!o.lora.empty()) refuse("--lora");
   if (!o.freeze.empty()) refuse("--freeze");
   if (!o.train.empty()) refuse("--train");

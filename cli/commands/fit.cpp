@@ -1,5 +1,3 @@
-#include "validation/constants_fit.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -8,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.hpp"
-#include "base/error.hpp"
 #include "cli/command.hpp"
+#include "validation/constants_fit.hpp"
 
 namespace rehearsal::cli {
 namespace {

@@ -1,12 +1,9 @@
-#include <cmath>
 #include <filesystem>
-#include <iostream>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "base/join.hpp"
 #include "cli/command_rows.hpp"
 #include "cli/help/wrong_words.hpp"
 #include "cli/launch/best_plan.hpp"

@@ -1,5 +1,4 @@
 #include <chrono>
-#include <cmath>
 #include <filesystem>
 #include <utility>
 

@@ -1,7 +1,6 @@
 #pragma once
 // Chakra execution traces (MLCommons): what ASTRA-sim and others simulate, and what profilers of several frameworks are converted to.
 
-#include <cstdint>
 #include <iosfwd>
 #include <string>
 #include <vector>

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "base/names.hpp"
-#include "plan/plan_keys.hpp"
 #include "plan/batch_shares.hpp"
+#include "plan/plan_keys.hpp"
 
 namespace rehearsal::exchange {
 

@@ -1,7 +1,6 @@
 // Configurations of torchtitan: the TOML files of its releases up to 0.2, and modules of Python as torchtitan.cpp writes them for 0.3.
 // Keys and defaults: torchtitan/config/job_config.py and configs.py (https://github.com/pytorch/torchtitan).
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <map>
 #include <ranges>

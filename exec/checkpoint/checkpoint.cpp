@@ -1,7 +1,6 @@
 #include "exec/checkpoint/checkpoint.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -10,9 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "exec/checkpoint/checkpoint_part.hpp"
 #include "exec/checkpoint/checksum.hpp"
 #include "exec/checkpoint/folder.hpp"
-#include "exec/checkpoint/checkpoint_part.hpp"
 #include "exec/host/block_moves.hpp"
 #include "graph/master_weights.hpp"
 #include "plan/compressors.hpp"

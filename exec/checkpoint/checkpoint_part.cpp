@@ -1,7 +1,5 @@
 #include "exec/checkpoint/checkpoint_part.hpp"
 
-#include <cstring>
-
 #include <nlohmann/json.hpp>
 
 #include "plan/sharding/copies.hpp"

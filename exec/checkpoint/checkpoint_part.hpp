@@ -1,7 +1,6 @@
 #pragma once
 // What one rank puts into a checkpoint.
 
-#include <cstdint>
 #include <string>
 
 #include "exec/play/executor.hpp"

@@ -12,7 +12,6 @@
 #include <future>
 #include <limits>
 #include <map>
-#include <ostream>
 #include <thread>
 
 #include "exec/comm/mpi_error.hpp"

@@ -5,7 +5,6 @@
 // that the place is free again.
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <tuple>
-#include <vector>
 
 #include "exec/comm/communicator.hpp"
 

@@ -11,7 +11,6 @@
 #include <span>
 #include <string_view>
 
-#include "base/atomic_file.hpp"
 #include "base/error.hpp"
 
 namespace rehearsal::exec {

@@ -1,6 +1,5 @@
 // Shards: tar archives of pictures, with the class in a member of the same name that ends in .cls, or as the folder of the picture.
 #include <algorithm>
-#include <filesystem>
 #include <map>
 
 #include "base/error.hpp"

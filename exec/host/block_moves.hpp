@@ -2,9 +2,7 @@
 // Instructions that move elements between local tensors: Slice, Pack, Unpack, Accumulate. What goes where follows from the regions of their
 // buffers.
 
-#include <cstdint>
 #include <map>
-#include <tuple>
 #include <vector>
 
 #include "plan/program/program.hpp"

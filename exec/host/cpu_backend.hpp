@@ -3,10 +3,8 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "exec/kernels/compute_backend.hpp"
 #include "exec/kernels/kernel_tables.hpp"

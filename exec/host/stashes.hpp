@@ -4,7 +4,6 @@
 #include <string>
 
 #include "exec/kernels/compute_device.hpp"
-#include "graph/shape.hpp"
 #include "plan/plan.hpp"
 
 namespace rehearsal::exec {

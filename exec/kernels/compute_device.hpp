@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "exec/kernels/device_collectives.hpp"
 #include "exec/kernels/kernel.hpp"

@@ -3,8 +3,6 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <map>
 
 #include "base/error.hpp"
@@ -357,8 +355,8 @@ class Executor::Impl {
 
   void run_kernel(const Instruction& i, Prepared& p) {
     operands_.set(i, pass());
-    RunContext context{options_.seed, now_.slot_step, i.workspace == plan::kNoBuffer ? nullptr : data(i.workspace), device_.stream(),
-                       device_.fault(), loading_.first_of_batch(loop_micro_batch())};
+    RunContext context{options_.seed,    now_.slot_step,  i.workspace == plan::kNoBuffer ? nullptr : data(i.workspace),
+                       device_.stream(), device_.fault(), loading_.first_of_batch(loop_micro_batch())};
     p.kernels[std::min(variant(), p.kernels.size() - 1)]->run(operands_.inputs(), operands_.outputs(), context);
   }
 

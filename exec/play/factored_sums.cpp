@@ -2,7 +2,6 @@
 // the first vector; the second has the others' alone.
 #include <cstring>
 
-#include "base/error.hpp"
 #include "exec/host/compressors/power_sgd.hpp"
 #include "exec/play/compressed_sums.hpp"
 #include "exec/play/on_host.hpp"

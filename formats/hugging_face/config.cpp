@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/error.hpp"
 #include "base/join.hpp"
 #include "base/names.hpp"
 #include "formats/hugging_face/architectures.hpp"

@@ -3,9 +3,7 @@
 // `NAME.onnx` beside `NAME_output_0.pb`, whose inputs count up from 0 to 1 (onnx.backend.test.runner, "light" models).
 
 #include <cstddef>
-#include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "formats/onnx/model_import.hpp"

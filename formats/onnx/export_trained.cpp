@@ -1,15 +1,14 @@
 #include "formats/onnx/export_trained.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <set>
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "formats/onnx/damage.hpp"
-#include "formats/onnx/model_export.hpp"
 #include "formats/onnx/folded.hpp"
+#include "formats/onnx/model_export.hpp"
 #include "formats/onnx/model_file.hpp"
 #include "formats/onnx/usage.hpp"
 

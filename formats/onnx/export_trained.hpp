@@ -1,7 +1,6 @@
 #pragma once
 // A model file with other values of its stored tensors: what was trained goes back into the file that it came from.
 
-#include <functional>
 #include <map>
 #include <span>
 #include <string>

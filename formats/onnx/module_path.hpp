@@ -2,7 +2,6 @@
 // Which module of the original model a node comes from, and what its operands were called there.
 
 #include <string>
-#include <string_view>
 
 #include "formats/onnx/rehearsal_onnx.pb.h"
 

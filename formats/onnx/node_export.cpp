@@ -1,7 +1,5 @@
 #include "formats/onnx/node_export.hpp"
 
-#include <cstring>
-
 #include "base/error.hpp"
 #include "formats/onnx/notes.hpp"
 

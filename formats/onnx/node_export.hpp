@@ -2,7 +2,6 @@
 // What an export row works with: one node of the graph and the message it is written to.
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>

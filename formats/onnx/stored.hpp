@@ -1,7 +1,6 @@
 #pragma once
 // The tensors that a graph of a file stores, and the decision which of them are trained (the rule of import.hpp).
 
-#include <map>
 #include <set>
 #include <string>
 #include <unordered_map>

@@ -3,7 +3,6 @@
 // Format: "Protocol Buffers, Encoding" (protobuf.dev).
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <string>
 

@@ -2,7 +2,6 @@
 // Logical dimensions of a whole training graph: which dimensions of which tensors are the same, through reshapes, transposes, slices and
 // concatenations, and along which of them each node can be split. One topological pass over forward, backward and update nodes.
 
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>

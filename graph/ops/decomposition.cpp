@@ -3,8 +3,6 @@
 // Improving and Stabilizing Shampoo using Adam", ICLR 2025), and damped inverses, which K-FAC multiplies gradients with (Martens, Grosse,
 // "Optimizing Neural Networks with Kronecker-factored Approximate Curvature", ICML 2015).
 
-#include <string>
-
 #include "base/error.hpp"
 #include "graph/ops/labels.hpp"
 #include "graph/ops/op_families.hpp"

@@ -2,7 +2,6 @@
 // What many rows of the operator table share: labels, shape checks and work of the common patterns.
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
 

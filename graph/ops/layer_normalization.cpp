@@ -2,7 +2,6 @@
 // Zhang, Sennrich, "Root Mean Square Layer Normalization", NeurIPS 2019.
 
 #include <algorithm>
-#include <string>
 
 #include "base/error.hpp"
 #include "graph/gradient.hpp"

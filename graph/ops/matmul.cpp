@@ -1,5 +1,4 @@
 #include <array>
-#include <string>
 
 #include "base/error.hpp"
 #include "graph/gradient.hpp"

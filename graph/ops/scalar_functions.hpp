@@ -3,7 +3,6 @@
 // these structs. To add a function: one struct and its name in the list at the end.
 
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <numbers>
 #include <string_view>

@@ -1,8 +1,6 @@
 // Matrices scaled until their rows and columns add up to 1 (Sinkhorn, Knopp, "Concerning Nonnegative Matrices and Doubly Stochastic
 // Matrices", 1967), as hyper-connections have it (Xie et al., "mHC", 2026).
 
-#include <string>
-
 #include "base/error.hpp"
 #include "graph/gradient.hpp"
 #include "graph/ops/labels.hpp"

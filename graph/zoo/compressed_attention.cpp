@@ -1,7 +1,5 @@
 #include "graph/zoo/compressed_attention.hpp"
 
-#include <cmath>
-
 #include "base/error.hpp"
 #include "graph/zoo/token_choice.hpp"
 

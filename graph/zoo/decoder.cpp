@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-#include "base/error.hpp"
 #include "graph/losses.hpp"
 #include "graph/zoo/decoder_attention.hpp"
 #include "graph/zoo/decoder_parameters.hpp"

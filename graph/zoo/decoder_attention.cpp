@@ -1,6 +1,5 @@
 #include "graph/zoo/decoder_attention.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/error.hpp"

@@ -1,7 +1,6 @@
 #pragma once
 // Models of the zoo in other sizes: a family of decoders that differ in width and depth alone.
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 

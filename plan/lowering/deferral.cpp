@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <deque>
 #include <set>
-#include <utility>
 #include <vector>
 
 #include "plan/lowering/reordering.hpp"

@@ -1,8 +1,7 @@
-// Gradients of which ranks sum two factors, one after the other (plan/low_rank.hpp): each projects what it has summed over its micro-batches
-// on a few columns, P = M Q, and ranks sum P; each projects its own on that, Q = Mᵀ P, and ranks sum Q; the product of both is the sum that
-// all have, and what of its own gradient a rank does not find in it is added to its next one.
+// Gradients of which ranks sum two factors, one after the other (plan/low_rank.hpp): each projects what it has summed over its
+// micro-batches on a few columns, P = M Q, and ranks sum P; each projects its own on that, Q = Mᵀ P, and ranks sum Q; the product of both
+// is the sum that all have, and what of its own gradient a rank does not find in it is added to its next one.
 
-#include "base/error.hpp"
 #include "plan/compressors.hpp"
 #include "plan/low_rank.hpp"
 #include "plan/lowering/role_builder.hpp"
@@ -33,7 +32,8 @@ BufferIndex RoleBuilder::factor_vector(const std::vector<BufferIndex>& parts, bo
 }
 
 RoleBuilder::Compressed RoleBuilder::sum_first_factors(std::vector<BufferIndex> parts, SumPlace place) {
-  Compressed summed{factor_vector(parts, false), static_cast<std::int32_t>(role_.collectives.size()), std::move(parts), {}, place.mesh_axis};
+  Compressed summed{
+      factor_vector(parts, false), static_cast<std::int32_t>(role_.collectives.size()), std::move(parts), {}, place.mesh_axis};
   for (const auto part : summed.parts)
     if (factors(part).any()) summed.kept.push_back(kept_of(part, factors(part).kept()));
   Instruction i;

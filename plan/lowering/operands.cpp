@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/error.hpp"
 #include "plan/lowering/sharded_gradients.hpp"
 
 namespace rehearsal::plan {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <utility>
 #include <vector>
 
 #include "plan/lowering/reordering.hpp"

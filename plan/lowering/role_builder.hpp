@@ -6,7 +6,6 @@
 #include <optional>
 #include <set>
 #include <span>
-#include <tuple>
 #include <vector>
 
 #include "plan/compressors.hpp"

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/error.hpp"
 #include "plan/lowering/role_builder.hpp"
 
 namespace rehearsal::plan {

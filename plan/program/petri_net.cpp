@@ -5,7 +5,6 @@
 #include <set>
 #include <tuple>
 
-#include "base/error.hpp"
 #include "base/xml.hpp"
 #include "plan/program/describe.hpp"
 

@@ -3,8 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "graph/training.hpp"

@@ -1,8 +1,6 @@
 // Recomputation by budget: a ladder from none to everything, climbed as far as a stage needs.
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 
 #include "base/error.hpp"
 #include "base/units.hpp"

@@ -1,5 +1,4 @@
 // Schedules of one chunk a stage whose pipe fills and drains.
-#include <algorithm>
 #include <string>
 
 #include "plan/schedules/schedule_rows.hpp"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/error.hpp"
 #include "plan/sharding/passes.hpp"
 
 namespace rehearsal::plan {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/error.hpp"
 #include "graph/op_schema.hpp"
 #include "plan/sharding/passes.hpp"
 

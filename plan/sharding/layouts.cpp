@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "base/error.hpp"
 #include "graph/op_schema.hpp"
 #include "plan/sharding/passes.hpp"
 #include "plan/sharding/windows.hpp"

@@ -1,7 +1,6 @@
 #pragma once
 // The passes behind shard(), in the order in which they run. Each reads what the earlier ones wrote into the Sharding.
 
-#include <string>
 #include <vector>
 
 #include "plan/sharding/sharding.hpp"

@@ -1,7 +1,6 @@
 // What a coordinate owns: index sets and shapes of local tensors.
 
 #include <algorithm>
-#include <functional>
 
 #include "base/error.hpp"
 #include "plan/sharding/sharding.hpp"

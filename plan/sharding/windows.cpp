@@ -1,7 +1,6 @@
 #include "plan/sharding/windows.hpp"
 
 #include <algorithm>
-#include <iterator>
 
 #include "base/hash.hpp"
 #include "graph/ops/window.hpp"

@@ -2,8 +2,6 @@
 // Sliding windows under a split spatial axis: which rows of each operand a block of the result needs, and the padding that is left of the
 // window's own at the borders of the block.
 
-#include <optional>
-
 #include "graph/op_schema.hpp"
 #include "plan/block.hpp"
 

@@ -1,8 +1,6 @@
 #include "predict/frameworks/closed_step.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "base/error.hpp"
 #include "predict/playing.hpp"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.hpp"
 #include "graph/builder.hpp"
 
 namespace rehearsal::predict::frameworks {

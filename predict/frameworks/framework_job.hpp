@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "costmodel/accelerator.hpp"
 #include "costmodel/framework.hpp"

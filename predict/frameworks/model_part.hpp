@@ -3,7 +3,6 @@
 // collectives that they wait for.
 
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -1,6 +1,5 @@
 #include "predict/frameworks/spans.hpp"
 
-#include <algorithm>
 #include <map>
 #include <string_view>
 #include <variant>

@@ -1,7 +1,6 @@
 #include "predict/frameworks/stage_parts.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/error.hpp"
 

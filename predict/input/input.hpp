@@ -19,7 +19,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "costmodel/interval.hpp"
 #include "plan/plan.hpp"

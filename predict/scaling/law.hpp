@@ -2,7 +2,6 @@
 // How far the loss of a language model falls with its parameters and the tokens it is trained on, as published. A law is a row
 // (predict/scaling/laws.cpp) of a file of its own; every figure is its source's.
 
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

@@ -5,7 +5,6 @@
 
 #include <simgrid/kernel/resource/Model.hpp>
 
-#include "base/error.hpp"
 #include "sim/max_min_rates.hpp"
 #include "sim/simgrid/world.hpp"
 

@@ -3,14 +3,15 @@
 
 #include <sstream>
 
-#include "base/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/process.hpp"
 
 using namespace rehearsal;
 
 TEST_CASE("cells lie between commas, and quotes hold those that are none") {
-  std::istringstream in("\xEF\xBB\xBF" "a, b ,\"c, d\",\"say \"\"x\"\"\"\r\n\n  \n,,,\n1,2,3,last");
+  std::istringstream in(
+      "\xEF\xBB\xBF"
+      "a, b ,\"c, d\",\"say \"\"x\"\"\"\r\n\n  \n,,,\n1,2,3,last");
   CsvReader table(in, "table");
   std::vector<std::string> cells;
   REQUIRE(table.next(cells));

@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "base/error.hpp"
 #include "tests/catch.hpp"
 
 using namespace rehearsal;

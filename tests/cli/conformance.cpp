@@ -1,5 +1,4 @@
 // The ONNX project's test cases: none wrong, forward or backward, and no fewer pass than did.
-#include <map>
 
 #include "tests/cli/rehearse.hpp"
 

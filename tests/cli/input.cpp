@@ -1,5 +1,4 @@
 // When steps wait for their samples, as a user asks it: estimate, search, simulate, explain.
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 

@@ -1,5 +1,4 @@
 // Replicas that meet in part, as users start them.
-#include <cmath>
 #include <sstream>
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,4 @@
 // --machine: what measured runs of a site say is in every prediction, or refused.
-#include <filesystem>
-#include <fstream>
 
 #include "tests/cli/rehearse.hpp"
 #include "tests/process.hpp"

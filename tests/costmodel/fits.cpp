@@ -1,7 +1,6 @@
 // What is fitted to measurements, and what the cost model makes of it: a sample of the kernel itself, else a fit, else the datasheet.
 #include <cmath>
 
-#include "base/error.hpp"
 #include "costmodel/cost_model.hpp"
 #include "costmodel/learning.hpp"
 #include "tests/catch.hpp"

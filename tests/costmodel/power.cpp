@@ -2,8 +2,6 @@
 
 #include "costmodel/power.hpp"
 
-#include <cmath>
-
 #include "platforms/devices.hpp"
 #include "tests/catch.hpp"
 

@@ -7,7 +7,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/error.hpp"
 #include "graph/training.hpp"
 #include "graph/zoo/zoo.hpp"
 #include "plan/lowering/lowering.hpp"

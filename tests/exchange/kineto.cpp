@@ -4,7 +4,6 @@
 
 #include <sstream>
 
-#include "base/error.hpp"
 #include "tests/catch.hpp"
 
 namespace rehearsal::exchange {

@@ -1,6 +1,5 @@
 // Logs of nccl-tests and OSU, and the links fitted to them.
 
-#include "base/error.hpp"
 #include "costmodel/collective_library.hpp"
 #include "costmodel/constants.hpp"
 #include "exchange/logs/collective_log.hpp"

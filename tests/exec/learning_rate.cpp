@@ -3,7 +3,6 @@
 
 #include <cmath>
 
-#include "base/error.hpp"
 #include "tests/catch.hpp"
 
 using rehearsal::exec::LearningRate;

@@ -1,6 +1,5 @@
 // What no row of the operator table takes: every node of every gradient case, forward and backward, with operands that are wrong.
 
-#include <map>
 #include <set>
 
 #include "base/error.hpp"

@@ -1,7 +1,6 @@
 // The forms in which results wait for the backward pass.
 #include "exec/host/stashes.hpp"
 
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>

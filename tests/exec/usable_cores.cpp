@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 
-#include "base/error.hpp"
 #include "tests/catch.hpp"
 
 using namespace rehearsal;

@@ -8,7 +8,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/error.hpp"
 #include "formats/onnx/model_import.hpp"
 #include "tests/catch.hpp"
 

@@ -1,6 +1,5 @@
 #include "graph/gradient.hpp"
 
-#include "base/error.hpp"
 #include "tests/catch.hpp"
 
 using namespace rehearsal;

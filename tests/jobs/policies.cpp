@@ -1,6 +1,5 @@
 // Every policy on a few jobs, by hand. Two nodes of two devices unless said otherwise.
 
-#include "base/error.hpp"
 #include "tests/jobs/cluster.hpp"
 
 using namespace rehearsal;

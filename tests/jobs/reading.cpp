@@ -1,7 +1,5 @@
 // Files of jobs: what they may say, and how they are refused.
 
-#include <cmath>
-
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"

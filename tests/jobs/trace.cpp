@@ -1,10 +1,8 @@
 // Traces of clusters: how they are read, and what a published one does on fewer devices.
 #include <algorithm>
-#include <fstream>
 #include <queue>
 #include <sstream>
 
-#include "base/error.hpp"
 #include "jobs/trace_csv.hpp"
 #include "tests/jobs/cluster.hpp"
 
@@ -28,7 +26,8 @@ std::vector<Job> jobs_of(const JobTrace& trace) {
 
 TEST_CASE("columns of a trace are found by what schedulers call them") {
   // As Helios and Acme have it: dates, and a user.
-  const auto acme = read("job_id,user,gpu_num,submit_time,duration\nb,ann,8,2023-05-17 11:01:00+00:00,\"3600\"\na,bob,1,2023-05-17T11:00:30,10\n");
+  const auto acme =
+      read("job_id,user,gpu_num,submit_time,duration\nb,ann,8,2023-05-17 11:01:00+00:00,\"3600\"\na,bob,1,2023-05-17T11:00:30,10\n");
   REQUIRE(acme.jobs.size() == 2);
   const auto& first = acme.jobs[0].job;
   CHECK(first.name == "a");

@@ -1,7 +1,6 @@
 // Messages of replicas that meet in part: what their steps leave on every rank, and how long they take against their closed forms.
 #include "plan/collectives/meetings.hpp"
 
-#include "base/error.hpp"
 #include "plan/plan.hpp"
 #include "tests/catch.hpp"
 #include "tests/plan/collective_play.hpp"

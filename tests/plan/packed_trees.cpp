@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <numeric>
 
 #include "base/error.hpp"
 #include "tests/catch.hpp"

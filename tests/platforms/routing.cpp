@@ -2,7 +2,6 @@
 #include <map>
 #include <set>
 
-#include "base/error.hpp"
 #include "base/random.hpp"
 #include "platforms/catalog.hpp"
 #include "platforms/topology.hpp"

@@ -1,8 +1,5 @@
 #include "platforms/settings.hpp"
 
-#include <algorithm>
-
-#include "base/error.hpp"
 #include "platforms/catalog.hpp"
 #include "tests/catch.hpp"
 

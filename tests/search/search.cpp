@@ -11,7 +11,6 @@
 #include "plan/schedules/schedule.hpp"
 #include "platforms/catalog.hpp"
 #include "predict/changes.hpp"
-#include "predict/frameworks/framework_predictor.hpp"
 #include "predict/lowered_predictor.hpp"
 #include "predict/memory_risk.hpp"
 #include "predict/violations.hpp"

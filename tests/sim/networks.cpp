@@ -1,5 +1,4 @@
 // Flows that share links: hand calculations, and the fluid network against SimGrid's own.
-#include <map>
 
 #include "base/random.hpp"
 #include "sim/network.hpp"

@@ -2,7 +2,6 @@
 // Small programs and platforms with round figures, for hand calculations.
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "plan/collectives/collective.hpp"

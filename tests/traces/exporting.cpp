@@ -4,12 +4,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/traces/sample.hpp"
 #include "traces/chrome.hpp"
-#include "traces/memory_levels.hpp"
 #include "traces/html_page.hpp"
+#include "traces/memory_levels.hpp"
 #include "traces/timeline_data.hpp"
 
 namespace rehearsal::traces {

@@ -1,7 +1,6 @@
 // Metrics of a training: what is read of them, and what their page shows.
 #include "traces/training_page.hpp"
 
-#include "base/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/process.hpp"
 

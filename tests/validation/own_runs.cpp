@@ -2,10 +2,9 @@
 
 #include <sstream>
 
-#include "base/error.hpp"
 #include "tests/catch.hpp"
-#include "validation/record_job.hpp"
 #include "validation/own_run.hpp"
+#include "validation/record_job.hpp"
 
 namespace rehearsal::validation {
 namespace {

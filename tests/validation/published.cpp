@@ -2,7 +2,6 @@
 #include <cmath>
 #include <sstream>
 
-#include "base/error.hpp"
 #include "tests/catch.hpp"
 #include "validation/constants_fit.hpp"
 #include "validation/intervals.hpp"

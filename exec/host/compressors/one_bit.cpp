@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstring>
-#include <vector>
 
 #include "exec/host/compressors/bits.hpp"
 #include "exec/host/compressors/blocks.hpp"

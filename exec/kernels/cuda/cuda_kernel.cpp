@@ -1,7 +1,5 @@
 #include "exec/kernels/cuda/cuda_kernel.hpp"
 
-#include <algorithm>
-
 namespace rehearsal::exec::cuda {
 namespace {
 

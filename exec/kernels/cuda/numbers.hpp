@@ -1,10 +1,8 @@
 #pragma once
 // Element types of kernels for GPUs. 16-bit numbers are stored as such and computed with in f32.
 
-#include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #include "exec/kernels/narrow.hpp"
 #include "exec/kernels/reference/reference.hpp"

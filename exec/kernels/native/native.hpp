@@ -4,7 +4,6 @@
 // number of threads.
 
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 

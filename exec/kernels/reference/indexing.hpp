@@ -1,7 +1,6 @@
 #pragma once
 // What kernels that read or write at indices share. Operand 1 holds the indices, i32 or i64; negative ones count from the end.
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>

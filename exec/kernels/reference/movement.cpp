@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 
 #include "exec/kernels/reference/families.hpp"
 #include "exec/kernels/reference/reference.hpp"

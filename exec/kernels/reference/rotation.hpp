@@ -1,8 +1,6 @@
 #pragma once
 // Loops of cyclic shifts and rotary embedding, for every element type.
 
-#include <cstring>
-
 #include "exec/kernels/reference/reference.hpp"
 #include "graph/ops/axes.hpp"
 #include "graph/ops/strided.hpp"

@@ -1,7 +1,6 @@
 #include "exec/kernels/reference/widened.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "exec/kernels/reference/reference.hpp"
 

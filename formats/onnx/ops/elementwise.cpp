@@ -1,7 +1,6 @@
 // Rows that work element by element.
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "formats/onnx/ops/import_families.hpp"

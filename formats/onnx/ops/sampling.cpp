@@ -1,7 +1,6 @@
 // Pixels at places that are computed: GridSample and RoiAlign, made of gathers and weights, so that gradients reach images and places.
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "formats/onnx/ops/import_families.hpp"

@@ -1,11 +1,8 @@
 // Rows whose result depends on which values there are: computed here when the values are known, refused else.
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <limits>
 #include <map>
-#include <numeric>
 
 #include "formats/onnx/ops/import_families.hpp"
 #include "graph/ops/axes.hpp"

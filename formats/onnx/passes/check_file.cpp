@@ -1,7 +1,5 @@
 #include "formats/onnx/passes/check_file.hpp"
 
-#include <algorithm>
-
 #include "base/error.hpp"
 #include "formats/onnx/usage.hpp"
 

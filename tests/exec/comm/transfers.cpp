@@ -4,7 +4,6 @@
 #include <mpi.h>
 
 #include <cmath>
-#include <cstring>
 #include <numeric>
 
 #include "base/hash.hpp"

@@ -1,8 +1,6 @@
 // Samples read ahead: the same ones, whatever is asked for in which pieces, and errors when they are due.
 #include "exec/data/loader.hpp"
 
-#include <atomic>
-
 #include "tests/exec/data/stored.hpp"
 
 using namespace rehearsal;

@@ -1,7 +1,6 @@
 // Pictures: decoded, cut, resized, normalized.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 
 #include "exec/data/pictures/picture.hpp"

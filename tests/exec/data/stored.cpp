@@ -1,8 +1,5 @@
 #include "tests/exec/data/stored.hpp"
 
-#include <cstring>
-#include <filesystem>
-
 using namespace rehearsal;
 using namespace rehearsal::exec;
 

@@ -1,7 +1,6 @@
 #pragma once
 // One Program in several interpreters: what each does, without times, and the first thing in which two of them differ.
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>

@@ -3,7 +3,6 @@
 // build.
 
 #include <string>
-#include <vector>
 
 #include "exec/host/cpu_backend.hpp"
 #include "graph/training.hpp"

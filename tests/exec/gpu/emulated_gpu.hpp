@@ -4,7 +4,6 @@
 
 #include <map>
 #include <memory>
-#include <vector>
 
 #include "exec/kernels/compute_device.hpp"
 

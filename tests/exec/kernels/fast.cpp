@@ -4,9 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <cstring>
-#include <memory>
 
 #include "exec/host/cpu_backend.hpp"
 #include "exec/play/interpreter.hpp"

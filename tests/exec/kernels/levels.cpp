@@ -2,7 +2,6 @@
 
 #include "exec/kernels/native/levels.hpp"
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <numeric>

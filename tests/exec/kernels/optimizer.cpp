@@ -1,5 +1,4 @@
 #include <cmath>
-#include <span>
 
 #include "exec/play/interpreter.hpp"
 #include "graph/training.hpp"

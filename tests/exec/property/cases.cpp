@@ -1,7 +1,6 @@
 #include "tests/exec/property/cases.hpp"
 
 #include <algorithm>
-#include <map>
 #include <sstream>
 
 #include "graph/narrow_type.hpp"

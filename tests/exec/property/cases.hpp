@@ -2,7 +2,6 @@
 // A model, how it is trained, and a plan: what one trial of the property test is about, as a text and at random.
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "exec/host/cpu_backend.hpp"

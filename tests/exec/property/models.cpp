@@ -1,7 +1,6 @@
 #include "tests/exec/property/models.hpp"
 
 #include <algorithm>
-#include <map>
 #include <sstream>
 
 #include "base/error.hpp"

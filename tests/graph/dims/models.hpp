@@ -1,7 +1,6 @@
 #pragma once
 // Small networks of the usual families, built by hand.
 
-#include <optional>
 #include <random>
 #include <string>
 #include <vector>

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <set>
 #include <string>
 #include <vector>
 

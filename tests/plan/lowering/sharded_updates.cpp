@@ -1,7 +1,6 @@
 // Sharded updates (ZeRO, Rajbhandari et al. 2020, section 5): gradients are sharded and parameters gathered in buckets, beside kernels,
 // and take no more memory than whole ones.
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <string>
 #include <vector>

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <iostream>
 #include <map>
-#include <set>
 
 #include "base/random.hpp"
 #include "graph/training.hpp"

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <map>
 
-#include "base/error.hpp"
 #include "costmodel/cost_model.hpp"
 #include "graph/training.hpp"
 #include "graph/zoo/layers.hpp"

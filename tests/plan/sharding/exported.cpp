@@ -2,7 +2,6 @@
 
 #include <filesystem>
 
-#include "base/error.hpp"
 #include "formats/onnx/model_import.hpp"
 #include "tests/plan/sharding/mesh.hpp"
 

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <memory>
 #include <random>
 
 #include "exec/play/interpreter.hpp"

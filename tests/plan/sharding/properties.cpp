@@ -1,7 +1,6 @@
 // What must hold for every graph and mesh: shares cover each tensor exactly once, and every node's local shapes fit its operator.
 
 #include <random>
-#include <set>
 
 #include "base/error.hpp"
 #include "graph/op_schema.hpp"

@@ -1,7 +1,6 @@
 // What ranks share out: whose elements lie where in the vector of an all-gather or reduce-scatter, alone and with other tensors.
 #include "plan/sharding/redistribution.hpp"
 
-#include <algorithm>
 #include <map>
 
 #include "plan/sharding/copies.hpp"

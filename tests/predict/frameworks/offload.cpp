@@ -2,7 +2,6 @@
 
 #include <fstream>
 
-#include "base/error.hpp"
 #include "plan/plan_keys.hpp"
 #include "predict/frameworks/plan_rules.hpp"
 #include "predict/frameworks/recipe.hpp"

@@ -1,8 +1,6 @@
 #pragma once
 // A step of a framework, from a model of the zoo to its time, for tests.
 
-#include <optional>
-
 #include "costmodel/attention_kernels.hpp"
 #include "graph/zoo/zoo.hpp"
 #include "platforms/catalog.hpp"

@@ -1,7 +1,6 @@
 // A file of hourly figures, and what is wrong with some.
 #include "predict/hours/hours_file.hpp"
 
-#include "base/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/process.hpp"
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <vector>
 
-#include "base/error.hpp"
 #include "predict/scaling/return_picture.hpp"
 #include "tests/catch.hpp"
 

@@ -2,7 +2,6 @@
 #include <cublasLt.h>
 
 #include <cstring>
-#include <functional>
 
 #include "exec/kernels/cuda/numbers.hpp"
 #include "tests/exec/gpu/double/elements.hpp"

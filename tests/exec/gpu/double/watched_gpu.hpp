@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "exec/kernels/cuda/device_backend.hpp"
 #include "exec/kernels/cuda/gpu.hpp"
