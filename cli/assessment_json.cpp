@@ -130,10 +130,12 @@ std::string sentence_of(const predict::FittingPlan& remedy, Seconds now) {
 
 std::string remedy_of(predict::Predictor& predictor, const predict::Assessment& assessment) {
   if (assessment.fits() && !risky(assessment)) return {};
-  const auto sentence = [now = predictor.closed(assessment.plan).step](const predict::Remedy& remedy) -> std::string {
+  const auto sentence = [now = predictor.closed(assessment.plan).step,
+                         &framework = predictor.framework().product()](const predict::Remedy& remedy) -> std::string {
     if (remedy.plan) return sentence_of(*remedy.plan, now);
     if (remedy.all_tried)
-      return "no smaller micro-batch, sharded update, recomputation or offload mends that; use more ranks (rehearse search)";
+      return "no smaller micro-batch, sharded update, recomputation or offload that " + framework +
+             " can be told mends that; use more ranks (rehearse search), or another --framework";
     return "what mends that was not found in " + to_text(predict::kTimeForRemedies) +
            ", since plans of this size take long to predict; "
            "rehearse search looks further";

@@ -44,8 +44,13 @@ void deepspeed_ep(const TrainingJob& job, Sheet& sheet) {
   sheet.set("expert_parallel.autoep_size", std::to_string(job.plan.ep));
 }
 
+/// What is offloaded is what ZeRO shares out: of one replica all of it, with a stage that moves nothing.
+bool offloads_alone(const TrainingJob& job) {
+  return job.plan.offload == plan::Offload::Optimizer && job.plan.zero == 0 && job.plan.dp * job.plan.cp == 1;
+}
+
 void deepspeed_zero(const TrainingJob& job, Sheet& sheet) {
-  sheet.set("zero_optimization.stage", std::to_string(job.plan.zero));
+  sheet.set("zero_optimization.stage", std::to_string(offloads_alone(job) ? 1 : job.plan.zero));
   if (job.plan.zero > 0) sheet.set("zero_optimization.overlap_comm", job.plan.overlap ? "true" : "false");
 }
 
@@ -72,7 +77,8 @@ void deepspeed_offload(const TrainingJob& job, Sheet& sheet) {
   if (job.plan.offload == plan::Offload::None) return;
   if (job.plan.offload == plan::Offload::Activations)
     return sheet.refuse("offload", "it offloads activations of blocks that are computed again alone", "use none or optimizer");
-  if (job.plan.zero == 0) return sheet.refuse("offload", "it offloads states that ZeRO shares out", "use zero=1, 2 or 3");
+  if (job.plan.zero == 0 && !offloads_alone(job))
+    return sheet.refuse("offload", "it offloads states that ZeRO shares out", "use zero=1, 2 or 3");
   sheet.set("zero_optimization.offload_optimizer.device", quoted("cpu"));
 }
 

@@ -1,10 +1,9 @@
 // Plans as configurations of other frameworks: every key is written or refused.
 
-#include "exchange/frameworks/plan_export.hpp"
-
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "exchange/frameworks/plan_export.hpp"
 #include "plan/plan_keys.hpp"
 #include "tests/catch.hpp"
 
@@ -114,6 +113,11 @@ TEST_CASE("DeepSpeed's file has the batch three ways and the optimizer") {
        {"\"train_batch_size\": 64", "\"train_micro_batch_size_per_gpu\": 2", "\"gradient_accumulation_steps\": 8", "\"stage\": 2",
         "\"device\": \"cpu\"", "\"type\": \"AdamW\"", "\"gradient_clipping\": 1", "\"bf16\": {\n    \"enabled\": true"})
     CHECK_THAT(text, contains(line));
+  // One replica shares nothing out, and offloads by a stage that moves nothing.
+  CHECK_THAT(exported("deepspeed", job_of("dp=1,offload=optimizer", 64, "")), contains("\"stage\": 1") && contains("\"device\": \"cpu\""));
+  CHECK_THAT(exported("megatron-core", job_of("dp=1,offload=optimizer")),
+             contains("--use-distributed-optimizer") && contains("--optimizer-cpu-offload"));
+  CHECK_THROWS_WITH(exported("deepspeed", job_of("dp=2,offload=optimizer", 64, "")), contains("use zero=1, 2 or 3"));
   CHECK_THROWS_WITH(exported("deepspeed", job_of("dp=2,pp=2,micro_batch=1")), contains("pp: its stages are made by the program"));
   CHECK_THROWS_WITH(exported("deepspeed", job_of("dp=2,cp=2")), contains("cp: it splits sequences by all-to-all"));
   CHECK_THAT(exported("deepspeed", job_of("dp=2,cp=2,attention=all-to-all")), contains("\"sequence_parallel_size\": 2"));
