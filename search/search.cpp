@@ -86,8 +86,8 @@ class Searching {
   [[nodiscard]] SearchResult& account() { return result_; }
   /// Plans that were given, and are too large by no more than predictions of memory are wrong by.
   [[nodiscard]] std::vector<predict::Assessment>& doubtful() { return doubtful_; }
-  [[nodiscard]] std::string why_none() const {
-    if (nearest_) return shortage_of(*nearest_);
+  [[nodiscard]] std::string why_none() {
+    if (nearest_) return shortage_of(*nearest_) + with_other_keys(nearest_->plan);
     if (!last_refusal_.empty()) return last_refusal_;
     return stopped_ ? "the search was stopped before it found one" : "the space is empty";
   }
@@ -97,6 +97,16 @@ class Searching {
     auto free = options_.free;
     free.insert(free.end(), options_.fixed.searched.begin(), options_.fixed.searched.end());
     return free;
+  }
+
+  /// What is not searched, such as offload, may make the nearest plan fit.
+  [[nodiscard]] std::string with_other_keys(const plan::Plan& nearest) {
+    constexpr Seconds kPatience{2};
+    const auto remedy = predict::cheapest_remedy(predictor_, nearest, predict::Goal::Fits, kPatience);
+    if (!remedy.plan) return "";
+    return "; with " + joined(remedy.plan->changes, ",") + " it needs " +
+           to_text(Bytes(static_cast<double>(remedy.plan->assessment.memory_bytes))) +
+           " (not all of these keys are searched: put them into --plan)";
   }
 
   /// A plan of a list is taken as it is written; with what recipes add to it, it may fit.

@@ -11,6 +11,7 @@
 #include "plan/schedules/schedule.hpp"
 #include "platforms/catalog.hpp"
 #include "predict/changes.hpp"
+#include "predict/frameworks/framework_predictor.hpp"
 #include "predict/lowered_predictor.hpp"
 #include "predict/memory_risk.hpp"
 #include "predict/violations.hpp"
@@ -282,6 +283,19 @@ TEST_CASE("when nothing fits the search says by how much") {
   const auto result = found(*setting.predictor(), "time", free);
   CHECK(result.plans.front().answer.memory_bytes <= least.memory_bytes);  // a budget may be met by less than the named choices need
   CHECK(result.pruned.at("does not fit in memory") > 0);
+}
+
+TEST_CASE("when nothing fits that is searched, the search names what would") {
+  // Adam's two moments and copy of 125 million weights are 1.5 GB: more than half of what a step of one short sample needs.
+  auto platform = platforms::with_devices(platforms::load("dgx-a100"), 1);
+  const auto job = [&] {
+    return predict::frameworks::framework_predictor({graph::zoo::build("gpt2?seq=64", 1), "bf16", "adam", {}}, platform,
+                                                    *costmodel::find_framework("pytorch"));
+  };
+  const auto whole = job()->closed(parse_plan("dp=1")), offloaded = job()->closed(parse_plan("dp=1,offload=optimizer"));
+  REQUIRE(offloaded.memory_bytes < whole.memory_bytes);
+  platform.nodes.front().device.memory.value = Bytes(static_cast<double>(offloaded.memory_bytes));
+  CHECK_THROWS_WITH(found(*job(), "time", {"recompute"}), contains("offload=optimizer it needs") && contains("put them into --plan"));
 }
 
 TEST_CASE("a plan that does not fit recomputes as little as lets it fit") {
