@@ -52,6 +52,7 @@ class BudgetedTraining {
 
   /// The keys with which the answer begins. Throws Refusal where the model is none that laws know of.
   [[nodiscard]] Json heading(Terminal& terminal) const {
+    require_training_of_all("--budget", question_.model);
     facts_of(question_.model);
     const JobSetup setup(question_.model, question_.platform);
     for (const auto& warning : setup.warnings()) terminal.warn(warning);
@@ -261,6 +262,14 @@ void BudgetOptions::require_budget() const {
   if (given()) return;
   if (!sizes.empty()) throw BadInput("--sizes " + sizes, "asks what a --budget buys; give one, such as --budget 3days");
   if (law != BudgetOptions{}.law) throw BadInput("--law " + law, "asks what a --budget buys; give one, such as --budget 3days");
+}
+
+void require_training_of_all(const std::string& option, const ModelOptions& model) {
+  const auto* given = !model.lora.empty() ? "--lora" : !model.freeze.empty() ? "--freeze" : !model.train.empty() ? "--train" : nullptr;
+  if (given != nullptr)
+    throw BadInput(given, "scaling laws, which " + option +
+                              " asks, are of models of which everything is trained from the beginning; leave it out, or give the length "
+                              "of the training with --tokens");
 }
 
 std::vector<double> sizes_of(const std::string& text) {

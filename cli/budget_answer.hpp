@@ -24,6 +24,9 @@ struct BudgetOptions {
 /// Parameters: "1.3B,7B" or "1B..64B", every doubling. Throws BadInput naming --sizes.
 [[nodiscard]] std::vector<double> sizes_of(const std::string& text);
 
+/// Scaling laws are of models of which everything is trained, from the beginning. Throws BadInput naming --lora, --freeze or --train.
+void require_training_of_all(const std::string& option, const ModelOptions&);
+
 /// What is asked beside the budget.
 struct BudgetQuestion {
   const ModelOptions& model;

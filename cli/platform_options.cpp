@@ -54,11 +54,22 @@ const platforms::Device& slowest_device(const platforms::Platform& platform, con
   return platform.nodes[slowest_group(platform, arithmetic)].device;
 }
 
+/// Profiles of frameworks know no f64, and a step that trains nothing is none.
+void require_known_training(const ModelOptions& model, const graph::Graph& graph) {
+  if (model.dtype == "f64")
+    throw Refusal("--dtype f64: no profile of a framework says what training in f64 costs; use f32, or --framework rehearse");
+  if (std::ranges::none_of(graph.tensors(), [](const auto& t) { return t.role == graph::TensorRole::Parameter; }))
+    throw Refusal("nothing in this model can be trained: it has no floating-point parameter that is not frozen");
+}
+
 }  // namespace
 
 platforms::Platform load_platform(const PlatformOptions& o) {
   auto platform = platforms::load(o.platform);
   if (o.nodes) platform = platforms::with_nodes(platform, *o.nodes);
+  if (const auto count = platforms::device_count(platform); o.nodes && o.devices && *o.devices > count)
+    throw BadInput("--devices " + std::to_string(*o.devices),
+                   "are more than the " + std::to_string(count) + " of --nodes " + std::to_string(*o.nodes) + "; leave one of them out");
   if (o.devices) platform = platforms::with_devices(platform, *o.devices);
   for (const auto& [key, value] : o.settings) platform = platforms::with_setting(platform, key, value);
   if (o.power_cap) platform.name += " at " + std::to_string(std::lround(*o.power_cap)) + " W";
@@ -284,6 +295,7 @@ void JobSetup::predict_as(const costmodel::FrameworkProfile& framework, const Mo
   auto recipe = predict::frameworks::parse_recipe("--recipe", o.recipe);
   recipe.expert_load = predict::frameworks::ExpertLoad::parse("--imbalance", o.imbalance);
   require_effect(recipe, graph);
+  require_known_training(model, graph);
   predictor_ = predict::frameworks::framework_predictor({std::move(graph), model.dtype, model.optimizer, std::move(recipe)}, platform_,
                                                         framework, site_for(o, platform_, framework));
 }

@@ -131,6 +131,7 @@ class TargetedTraining {
 
   /// Of language models.
   [[nodiscard]] KnownReturn by_law() const {
+    require_training_of_all("--to-loss", question_.model);
     if (!options_.loss)
       throw BadInput("--to-accuracy " + options_.accuracy,
                      "no law says when; give trainings that came there: --curves METRICS.jsonl, or --reached BATCH:STEPS,BATCH:STEPS");

@@ -29,6 +29,7 @@ TEST_CASE("values that mean nothing are refused by name") {
                                                 {"estimate GPT --bind seq=many", 1, "whole number"},
                                                 {"estimate 'zoo:gpt?layers=1&layers=2'", 1, "given twice"},
                                                 {"search GPT --budget 10parsecs", 1, "30s"},
+                                                {"search GPT --limit total=1h", 1, "--tokens"},
                                                 {"search GPT --budget 1 -o /nowhere/at/all.json", 1, "does not exist"},
                                                 {"simulate GPT --trace /nowhere/at/all.json", 1, "does not exist"}}) {
     std::string command = arguments;
@@ -44,7 +45,11 @@ TEST_CASE("values that mean nothing are refused by name") {
   check_failure(rehearse("estimate none.onnx" + kOnA100), 1, {"none.onnx", "cannot be opened"});
   check_failure(rehearse("estimate " + gpt + kOnA100 + "--tokens 1X"), 2, {"--tokens 1X", "number"});
   check_failure(rehearse("estimate " + gpt + "--platform dgx-a100 --devices 2 --batch 1.5"), 2, {"--batch 1.5", "whole number"});
+  check_failure(rehearse("estimate " + gpt + "--platform dgx-a100 --nodes 1 --devices 32 --batch 64"), 1,
+                {"--devices 32", "8 of --nodes 1"});
   check_failure(rehearse("inspekt zoo:resnet18"), 2, {"inspekt", "--help"});
+  check_failure(rehearse("evaluate " + gpt + "--data synthetic"), 1, {"--data synthetic", "name files"});
+  check_failure(rehearse("run " + gpt + "--batch 4 --base-batch 8"), 1, {"--base-batch 8", "--lr-scaling linear"});
   check_failure(rehearse("inspect zoo:resnet18 --loss hinge"), 1, {"hinge", "cross-entropy"});
   check_failure(rehearse("run " + gpt + "--batch 4 --shuffle perhaps"), 1, {"--shuffle", "on or off"});
   check_failure(rehearse("run " + gpt + "--batch 4 --dtype fp8"), 3, {"--dtype fp8", "bf16"});
@@ -72,10 +77,23 @@ TEST_CASE("a platform with a figure that no machine has is checked, and predicte
   const TemporaryFolder folder;
   const auto path = folder / "mine.json";
   write_text(path, platform.dump());
-  for (const std::string& command : {"platform check " + path, std::string("estimate ") + kGpt + " --devices 1 --batch 8 --platform " + path}) {
+  for (const std::string& command :
+       {"platform check " + path, std::string("estimate ") + kGpt + " --devices 1 --batch 8 --platform " + path}) {
     const auto ended = rehearse(command);
     CHECK(ended.status == 0);
     CHECK_THAT(ended.err, contains("nic.latency: 3 s; machines have 100 ns to 100 ms"));
+  }
+}
+
+TEST_CASE("what no profile of a framework and no law knows is refused") {
+  const std::string gpt = std::string("estimate ") + kGpt + kOnA100;
+  check_failure(rehearse(gpt + "--dtype f64"), 3, {"--dtype f64", "--framework rehearse"});
+  for (const char* all : {"--freeze '*'", "--lora 4 --freeze '*'"})
+    check_failure(rehearse(gpt + all), 3, {"nothing in this model can be trained"});
+  for (const char* part : {"--lora 4", "--freeze '*bias*'"}) {
+    const std::string option(part, std::string_view(part).find(' '));
+    check_failure(rehearse(gpt + "--budget 1e18FLOP " + part), 1, {option, "--budget", "--tokens"});
+    check_failure(rehearse(gpt + "--to-loss 3.2 " + part), 1, {option, "--to-loss"});
   }
 }
 
