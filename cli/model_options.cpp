@@ -133,7 +133,9 @@ double rate_scaling(const ModelOptions& o, std::int64_t batch) {
   };
   static constexpr std::array kRules{Rule{"linear", 1}, Rule{"sqrt", 0.5}};
   const auto* rule = std::ranges::find(kRules, o.lr_scaling, &Rule::name);
-  if (rule == kRules.end()) throw BadInput("--lr-scaling" + (o.lr_scaling.empty() ? "" : " " + o.lr_scaling), "use linear or sqrt");
+  if (o.lr_scaling.empty())
+    throw BadInput("--base-batch " + std::to_string(*o.base_batch), "is for --lr-scaling linear or sqrt; give that, or leave it out");
+  if (rule == kRules.end()) throw BadInput("--lr-scaling " + o.lr_scaling, "use linear or sqrt");
   if (!o.base_batch) throw BadInput("--lr-scaling " + o.lr_scaling, "needs --base-batch N, the batch for which --lr is meant");
   if (*o.base_batch < 1) throw BadInput("--base-batch " + std::to_string(*o.base_batch), "must be at least 1");
   return std::pow(static_cast<double>(batch) / static_cast<double>(*o.base_batch), rule->power);
@@ -192,10 +194,7 @@ void ModelOptions::add_training_to(CLI::App& app) {
   app.add_option("--lora", lora, "RANK[,alpha=A][,targets=GLOB+GLOB]: low-rank adapters are trained beside the weights, which are not");
   app.add_option("--dropout", dropout, "on or off: off leaves out the dropout that the model has");
   app.add_option_function<std::string>(
-      "--optimizer",
-      [this](const std::string& text) {
-        set_optimizer(text, *this);
-      },
+      "--optimizer", [this](const std::string& text) { set_optimizer(text, *this); },
       joined(names_of_rows(graph::optimizer_table(), &graph::OptimizerRow::name)) +
           " (default: sgd), with what else it takes as in muon:rms=0,adam_rate=0.1");
   app.add_option("--lr", lr, "learning rate (default: the optimizer's, as in PyTorch)");

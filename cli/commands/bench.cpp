@@ -270,7 +270,10 @@ int bench(const BenchOptions& o, Terminal& terminal) {
   Json result{{"schema", 1}};
   for (const auto& row : kRows)
     if (o.name == "all" || o.name == row.name) result[std::string(row.name)] = row.run(o);
-  if (result.size() == 1) throw BadInput("bench " + o.name, "use import, step, simulate, search, estimate or all");
+  if (result.size() == 1)
+    throw BadInput(
+        "bench " + o.name,
+        "use import, step, simulate, search, estimate or all, or collectives, data or compression, which have options of their own");
   terminal.print(result);
   return 0;
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 
 #include <CLI/CLI.hpp>
@@ -21,6 +22,8 @@ struct EvaluateOptions {
 
 int evaluate(const EvaluateOptions& o, exec::Communicator& world, Terminal& terminal) {
   if (world.size() > 1) throw BadInput("evaluate", "runs in one process; start it without mpirun");
+  if (std::ranges::find(o.data.data, "synthetic") != o.data.data.end())
+    throw BadInput("--data synthetic", "has as many samples as are asked for, and nothing to be right about; name files (docs/data.md)");
   exec::require_data(o.data.data);
   if (!o.outputs.empty()) require_place(o.outputs);
   const auto values = o.checkpoint.empty() ? exec::StoredValues{} : exec::read_checkpoint(o.checkpoint);

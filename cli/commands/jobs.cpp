@@ -99,7 +99,11 @@ constexpr const char* kRestsOn =
 jobs::PolicySettings settings_of(const JobsOptions& o, const std::vector<const jobs::PolicyRow*>& policies) {
   jobs::PolicySettings settings;
   if (o.slice.empty()) return settings;
-  settings.slice = parse_quantity<Seconds>(o.slice);
+  try {
+    settings.slice = parse_quantity<Seconds>(o.slice);
+  } catch (const BadInput& e) {
+    throw BadInput("--slice " + o.slice, e.what());
+  }
   if (!(settings.slice.value() > 0)) throw BadInput("--slice " + o.slice, "must be a time above 0, such as 1h");
   if (std::ranges::none_of(policies, [](const auto* row) { return row->slices; }))
     throw BadInput("--slice " + o.slice, "means nothing to the policies that are asked for; leave it out, or ask for gang or themis");
@@ -156,7 +160,9 @@ int play_jobs(const JobsOptions& o, Terminal& terminal) {
 
 Action add_jobs(CLI::App& app) {
   auto o = std::make_shared<JobsOptions>();
-  app.add_option("JOBS", o->file, "a JSON file of jobs: arrivals, devices, and models or steps (--schema); or a trace of a cluster, CSV with a row for every job (docs/jobs.md)");
+  app.add_option("JOBS", o->file,
+                 "a JSON file of jobs: arrivals, devices, and models or steps (--schema); or a trace of a cluster, CSV with a row for "
+                 "every job (docs/jobs.md)");
   app.add_option("--platform", o->platform.platform, kPlatformHelp);
   app.add_option("--nodes", o->platform.nodes, "how many nodes of it");
   const auto names = joined(jobs::policy_table(), ", ", &jobs::PolicyRow::name);

@@ -112,6 +112,9 @@ int launch(const LaunchOptions& o, Terminal& terminal) {
   if (o.restarts < 0) throw BadInput("--restarts " + std::to_string(o.restarts), "must be 0 or more");
   if (o.kind != "mpirun" && (o.restarts > 0 || !o.hosts.empty()))
     throw BadInput(o.restarts > 0 ? "--restarts" : "--hosts", "is for launch mpirun; " + o.kind + " starts jobs again itself");
+  for (const auto& [option, value, usual] :
+       {std::tuple{"--image", o.image, LaunchOptions{}.image}, {"--volume", o.volume, LaunchOptions{}.volume}})
+    if (o.kind != "kubernetes" && value != usual) throw BadInput(option, "is for launch kubernetes; leave it out");
   auto job = job_of(o);
   const auto program = std::filesystem::read_symlink("/proc/self/exe").string();
   if (o.kind == "mpirun" && o.restarts > 0) return restart_when_lost(job, o, program, terminal);

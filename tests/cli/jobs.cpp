@@ -64,6 +64,7 @@ TEST_CASE("jobs that cannot be played are refused by name") {
   const JobsFile file(kMixed);
   check_failure(rehearse(played(file.path, "--policy fair")), 1, {"--policy", "fair-share"});
   check_failure(rehearse(played(file.path, "--slice 0s")), 1, {"--slice 0s"});
+  check_failure(rehearse(played(file.path, "--slice 10")), 1, {"--slice 10", "unit"});
   check_failure(rehearse(played(file.path, "--slice 1us --policy gang")), 3, {"the schedule has not ended", "to start again", "--slice"});
   check_failure(rehearse(played(file.path, "--slice 5min --policy fifo --policy easy")), 1, {"--slice 5min", "gang or themis"});
   check_failure(rehearse(played("no-such-file.json", "")), 1, {"no-such-file.json"});

@@ -146,6 +146,8 @@ TEST_CASE("what launch cannot do is said before anything starts") {
   check_failure(job.launch("slurm", "--platform dgx-a100 --stepz 5"), 2, {"--stepz"});
   check_failure(job.launch("mpirun", "--restarts 2 --steps 5"), 1, {"--restarts", "--checkpoint"});
   check_failure(job.launch("slurm", "--platform dgx-a100 --restarts 2"), 1, {"--restarts", "launch mpirun"});
+  check_failure(job.launch("mpirun", "--image mine --steps 5"), 1, {"--image", "launch kubernetes"});
+  check_failure(job.launch("slurm", "--platform dgx-a100 --volume mine"), 1, {"--volume", "launch kubernetes"});
   check_failure(job.launch("mpirun", "--resume x"), 1, {"--resume", "--checkpoint"});
   check_failure(job.launch("mpirun", "--restarts 1 --checkpoint c --hosts node1:none --platform dgx-a100"), 1, {"--hosts", "node1:8"});
   check_failure(rehearse("launch slurm nowhere.json"), 1, {"nowhere.json"});
