@@ -44,11 +44,6 @@ void deepspeed_ep(const TrainingJob& job, Sheet& sheet) {
   sheet.set("expert_parallel.autoep_size", std::to_string(job.plan.ep));
 }
 
-/// What is offloaded is what ZeRO shares out: of one replica all of it, with a stage that moves nothing.
-bool offloads_alone(const TrainingJob& job) {
-  return job.plan.offload == plan::Offload::Optimizer && job.plan.zero == 0 && job.plan.dp * job.plan.cp == 1;
-}
-
 void deepspeed_zero(const TrainingJob& job, Sheet& sheet) {
   sheet.set("zero_optimization.stage", std::to_string(offloads_alone(job) ? 1 : job.plan.zero));
   if (job.plan.zero > 0) sheet.set("zero_optimization.overlap_comm", job.plan.overlap ? "true" : "false");

@@ -35,6 +35,10 @@ std::string nested_json(const Sheet& sheet) {
   return document.dump(2) + "\n";
 }
 
+bool offloads_alone(const TrainingJob& job) {
+  return job.plan.offload == plan::Offload::Optimizer && job.plan.zero == 0 && job.plan.dp * job.plan.cp == 1;
+}
+
 void no_spatial(const TrainingJob& job, Sheet& sheet) {
   if (job.plan.spatial != std::array<int, 3>{1, 1, 1}) sheet.refuse("spatial", "it does not split images", "leave it out");
 }

@@ -15,6 +15,9 @@ namespace rehearsal::exchange {
 /// "key: value" of nested objects from dotted keys, in the order given. Values are written as they are.
 [[nodiscard]] std::string nested_json(const Sheet&);
 
+/// Is optimizer state offloaded that nobody shares? Frameworks which offload what they shard then shard it among one, and nothing moves.
+[[nodiscard]] bool offloads_alone(const TrainingJob&);
+
 /// Rules of keys that no framework here has.
 void no_spatial(const TrainingJob&, Sheet&);
 void equal_shares(const TrainingJob&, Sheet&);

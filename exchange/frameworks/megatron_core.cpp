@@ -89,9 +89,9 @@ void megatron_offload(const TrainingJob& job, Sheet& sheet) {
     return sheet.refuse("offload", "what it offloads of activations is chosen module by module", "use none, optimizer, or recompute");
   if (job.optimizer.name != "adam" && job.optimizer.name != "adamw")
     return sheet.refuse("offload", "it offloads the state of adam alone", "use offload=none or --optimizer adamw");
-  const bool alone = job.plan.zero == 0 && job.plan.dp * job.plan.cp == 1;  // its distributed optimizer then keeps all
-  if (job.plan.zero != 1 && !alone) return sheet.refuse("offload", "it offloads what its distributed optimizer keeps", "use zero=1");
-  if (alone) sheet.set("--use-distributed-optimizer", "");
+  if (job.plan.zero != 1 && !offloads_alone(job))
+    return sheet.refuse("offload", "it offloads what its distributed optimizer keeps", "use zero=1");
+  if (job.plan.zero == 0) sheet.set("--use-distributed-optimizer", "");
   sheet.set("--optimizer-cpu-offload", "");
   sheet.set("--use-precision-aware-optimizer", "");
 }
