@@ -100,10 +100,10 @@ std::vector<RunRecord> read_history(const std::string& path) {
 }
 
 std::vector<WeekOfRuns> by_week(const std::vector<RunRecord>& records) {
-  std::map<std::string, std::vector<double>> ratios;
-  for (const auto& r : records) ratios[week_of(r.time)].push_back(r.measured / r.predicted.value);
+  std::map<std::string, std::vector<double>> errors;
+  for (const auto& r : records) errors[week_of(r.time)].push_back(r.error());
   std::vector<WeekOfRuns> weeks;
-  for (auto& [week, all] : ratios) {
+  for (auto& [week, all] : errors) {
     std::sort(all.begin(), all.end());
     const auto middle = all.size() / 2;
     const double median = all.size() % 2 == 1 ? all[middle] : (all[middle - 1] + all[middle]) / 2;

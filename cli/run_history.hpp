@@ -17,7 +17,8 @@ struct RunRecord {
   costmodel::Interval predicted;  ///< seconds of a step
   double measured = 0;            ///< seconds of a step: the median of those after the warm-up
   double loss = 0;                ///< of the last step
-  [[nodiscard]] double error() const { return measured / predicted.value - 1; }
+  /// As `compare` and `validate` have it: above 0 where the run was quicker than predicted.
+  [[nodiscard]] double error() const { return predicted.value / measured - 1; }
 };
 
 /// "site/machine.json" -> "site/machine.history.jsonl".
@@ -29,11 +30,11 @@ void add_to_history(const std::string& path, const RunRecord&);
 /// In the order of the file; a last line that was not finished is left out. Throws BadInput naming file and line.
 [[nodiscard]] std::vector<RunRecord> read_history(const std::string& path);
 
-/// Measured over predicted, of one week (ISO 8601: "2026-W48").
+/// Runs of one week (ISO 8601: "2026-W48").
 struct WeekOfRuns {
   std::string week;
   std::int64_t runs = 0;
-  double ratio = 1;  ///< median
+  double error = 0;  ///< median of theirs
 };
 [[nodiscard]] std::vector<WeekOfRuns> by_week(const std::vector<RunRecord>&);
 

@@ -35,7 +35,7 @@ int history(const HistoryOptions& o, Terminal& terminal) {
   Json runs = Json::array(), weeks = Json::array();
   const auto first = records.size() - std::min(records.size(), static_cast<std::size_t>(o.last));
   for (auto n = first; n < records.size(); ++n) runs.push_back(row_of(records[n]));
-  for (const auto& w : by_week(records)) weeks.push_back({{"week", w.week}, {"runs", w.runs}, {"measured_over_predicted", w.ratio}});
+  for (const auto& w : by_week(records)) weeks.push_back({{"week", w.week}, {"runs", w.runs}, {"median_error", w.error}});
   terminal.print({{"schema", 1}, {"history", history_of(o.machine)}, {"runs", runs}, {"weeks", weeks}});
   return 0;
 }

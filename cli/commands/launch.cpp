@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "cli/command_rows.hpp"
+#include "cli/counts.hpp"
 #include "cli/help/wrong_words.hpp"
 #include "cli/launch/best_plan.hpp"
 #include "cli/launch/launched_job.hpp"
@@ -16,8 +17,12 @@
 namespace rehearsal::cli {
 namespace {
 
+constexpr auto* kUsualImage = "rehearsal:" REHEARSAL_VERSION;
+constexpr auto* kUsualVolume = "training";
+
 struct LaunchOptions {
-  std::string kind, plan, hosts, image = "rehearsal:" REHEARSAL_VERSION, volume = "training";
+  std::string kind, plan, hosts;
+  std::optional<std::string> image, volume;
   PlatformOptions platform;
   int restarts = 0;
   std::vector<std::string> rest;
@@ -26,15 +31,17 @@ struct LaunchOptions {
 /// The options of `run` among the words. Throws BadInput for what run does not know.
 RunWords run_words(const std::vector<std::string>& words) {
   RunWords found;
-  CLI::App known, wanted;
+  CLI::App known("", "rehearse run"), wanted;
   const Action owner = add_run(known);  // of what the words are written to
   found.model.add_training_to(wanted);
   found.model.add_sizes_to(wanted);
   wanted.allow_extras();
-  wanted.add_option("--steps", found.steps);
+  as_count(wanted.add_option("--steps", found.steps));
   wanted.add_option("--epochs", found.epochs);
   wanted.add_option("--checkpoint", found.checkpoint);
   wanted.add_option("--resume", found.resume);
+  wanted.add_option("--plan", found.plan);
+  wanted.add_flag("--continue", found.goes_on);
   std::vector<std::string> reversed(words.rbegin(), words.rend());
   auto with_model = reversed;
   with_model.emplace_back("plan.json");
@@ -42,7 +49,7 @@ RunWords run_words(const std::vector<std::string>& words) {
     known.parse(with_model);
     wanted.parse(reversed);
   } catch (const CLI::ParseError& error) {
-    throw Error(ExitStatus::Usage, std::string("the options of run: ") + error.what());
+    throw Error(ExitStatus::Usage, about_wrong_words(known, error));
   }
   return found;
 }
@@ -57,8 +64,11 @@ LaunchJob job_of(const LaunchOptions& o) {
   take_context(job.words.model, job.plan.context);
   if (!job.words.resume.empty())
     throw BadInput("--resume", "is for launch to say: a job goes on with what --checkpoint DIR holds, however often it is started");
-  job.image = o.image;
-  job.volume = o.volume;
+  if (!job.words.plan.empty()) throw BadInput("--plan", "stands in " + o.plan + ", by which the job trains; leave it out");
+  if (job.words.goes_on && job.words.checkpoint.empty())
+    throw BadInput("--continue", "goes on with what --checkpoint DIR holds; give it");
+  job.image = o.image.value_or(kUsualImage);
+  job.volume = o.volume.value_or(kUsualVolume);
   job.ranks_per_node = job.plan.plan.ranks();
   return job;
 }
@@ -112,9 +122,8 @@ int launch(const LaunchOptions& o, Terminal& terminal) {
   if (o.restarts < 0) throw BadInput("--restarts " + std::to_string(o.restarts), "must be 0 or more");
   if (o.kind != "mpirun" && (o.restarts > 0 || !o.hosts.empty()))
     throw BadInput(o.restarts > 0 ? "--restarts" : "--hosts", "is for launch mpirun; " + o.kind + " starts jobs again itself");
-  for (const auto& [option, value, usual] :
-       {std::tuple{"--image", o.image, LaunchOptions{}.image}, {"--volume", o.volume, LaunchOptions{}.volume}})
-    if (o.kind != "kubernetes" && value != usual) throw BadInput(option, "is for launch kubernetes; leave it out");
+  for (const auto& [option, value] : {std::pair{"--image", o.image}, {"--volume", o.volume}})
+    if (o.kind != "kubernetes" && value) throw BadInput(option, "is for launch kubernetes; leave it out");
   auto job = job_of(o);
   const auto program = std::filesystem::read_symlink("/proc/self/exe").string();
   if (o.kind == "mpirun" && o.restarts > 0) return restart_when_lost(job, o, program, terminal);
@@ -140,8 +149,10 @@ Action add_launch(CLI::App& app) {
                  "mpirun: start the job now, and so many times again when a rank is lost, from the last checkpoint");
   app.add_option("--hosts", o->hosts,
                  "mpirun --restarts: names with their slots, as node1:8,node2:8; those that no longer answer are left out");
-  app.add_option("--image", o->image, "kubernetes: the container's image");
-  app.add_option("--volume", o->volume, "kubernetes: the claim of the volume with plan, data and checkpoints, mounted at /training");
+  app.add_option("--image", o->image, std::string("kubernetes: the container's image (default ") + kUsualImage + ")");
+  app.add_option("--volume", o->volume,
+                 std::string("kubernetes: the claim of the volume with plan, data and checkpoints, mounted at /training (default ") +
+                     kUsualVolume + ")");
   app.allow_extras();
   return [o, &app](Terminal& terminal) {
     o->rest = app.remaining();

@@ -11,6 +11,7 @@
 #include "base/units.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
+#include "cli/counts.hpp"
 #include "cli/data_options.hpp"
 #include "cli/evaluating.hpp"
 #include "cli/goodput_options.hpp"
@@ -430,7 +431,7 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
 
 void add_course_to(CLI::App& app, RunOptions& o) {
   const OptionGroup group(app, "How long it is trained");
-  app.add_option("--steps", o.steps, "optimizer steps (default 10)");
+  as_count(app.add_option("--steps", o.steps, "optimizer steps (default 10)"));
   app.add_option("--epochs", o.epochs, "passes over the data, instead of --steps");
   app.add_option("--schedule", o.schedule,
                  "of the learning rate: constant, step, cosine, polynomial or linear, with parameters as in step:every=30,factor=0.1");

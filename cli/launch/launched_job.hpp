@@ -15,7 +15,8 @@ struct RunWords {
   ModelOptions model;
   std::optional<std::int64_t> steps;
   std::optional<double> epochs;
-  std::string checkpoint, resume;
+  std::string checkpoint, resume, plan;
+  bool goes_on = false;  ///< --continue
 };
 
 struct LaunchJob {

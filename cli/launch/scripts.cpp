@@ -64,7 +64,7 @@ std::string quoted(const std::vector<std::string>& words) {
 std::vector<std::string> command_of(const LaunchJob& job, const std::string& program) {
   std::vector<std::string> words{program, "run", job.plan_file};
   words.insert(words.end(), job.options.begin(), job.options.end());
-  if (!job.words.checkpoint.empty()) words.emplace_back("--continue");
+  if (!job.words.checkpoint.empty() && !job.words.goes_on) words.emplace_back("--continue");
   return words;
 }
 

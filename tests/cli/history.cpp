@@ -39,13 +39,13 @@ TEST_CASE("records come back, and the week of each is known") {
   const auto records = read_history(path);
   REQUIRE(records.size() == 5);
   CHECK(records[2].time == "2027-01-03T10:00:00Z");
-  CHECK(records[2].error() == Approx(1.0));  // 0.4 s where 0.2 s were predicted
+  CHECK(records[2].error() == Approx(-0.5));  // 0.2 s were predicted where it took 0.4 s
   const auto weeks = by_week(records);
   REQUIRE(weeks.size() == 2);
   CHECK((weeks[0].week == "2026-W53" && weeks[0].runs == 3));
-  CHECK(weeks[0].ratio == Approx(1.5));  // of 1, 1.5 and 2
+  CHECK(weeks[0].error == Approx(-1.0 / 3));  // of -1/3, 0 and -1/2
   CHECK((weeks[1].week == "2027-W01" && weeks[1].runs == 2));
-  CHECK(weeks[1].ratio == Approx(0.75));  // between 0.5 and 1
+  CHECK(weeks[1].error == Approx(0.5));  // between 1 and 0
 }
 
 TEST_CASE("a history that is none") {

@@ -86,7 +86,7 @@ TEST_CASE("a manifest for Kubernetes is YAML with launcher and workers") {
 
 TEST_CASE("a script for mpirun trains as printed, and goes on when it is started again") {
   const Planned job(2);
-  const auto ended = job.launch("mpirun", "--steps 6 --checkpoint " + job.saved);
+  const auto ended = job.launch("mpirun", "--steps 6e0 --continue --checkpoint " + job.saved);
   REQUIRE(ended.status == 0);
   write_text(job.folder / "job.sh", ended.out);
   const auto first = run_shell("bash " + (job.folder / "job.sh"));
@@ -143,11 +143,14 @@ TEST_CASE("a launcher that hangs when all its ranks have ended is ended, and the
 TEST_CASE("what launch cannot do is said before anything starts") {
   const Planned job(2);
   check_failure(job.launch("slurm", "--steps 5"), 1, {"--platform"});
-  check_failure(job.launch("slurm", "--platform dgx-a100 --stepz 5"), 2, {"--stepz"});
+  check_failure(job.launch("slurm", "--platform dgx-a100 --stepz 5"), 2, {"--stepz", "did you mean \"--steps\"?", "rehearse run --help"});
+  check_failure(job.launch("slurm", "--platform dgx-a100 --plan dp=2"), 1, {"--plan", job.plan});
+  check_failure(job.launch("slurm", "--platform dgx-a100 --continue"), 1, {"--continue", "--checkpoint"});
   check_failure(job.launch("mpirun", "--restarts 2 --steps 5"), 1, {"--restarts", "--checkpoint"});
   check_failure(job.launch("slurm", "--platform dgx-a100 --restarts 2"), 1, {"--restarts", "launch mpirun"});
   check_failure(job.launch("mpirun", "--image mine --steps 5"), 1, {"--image", "launch kubernetes"});
   check_failure(job.launch("slurm", "--platform dgx-a100 --volume mine"), 1, {"--volume", "launch kubernetes"});
+  check_failure(job.launch("slurm", "--platform dgx-a100 --volume training"), 1, {"--volume", "launch kubernetes"});  // its default
   check_failure(job.launch("mpirun", "--resume x"), 1, {"--resume", "--checkpoint"});
   check_failure(job.launch("mpirun", "--restarts 1 --checkpoint c --hosts node1:none --platform dgx-a100"), 1, {"--hosts", "node1:8"});
   check_failure(rehearse("launch slurm nowhere.json"), 1, {"nowhere.json"});
