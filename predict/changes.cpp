@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "plan/plan_keys.hpp"
 #include "plan/recompute/recompute.hpp"
+#include "plan/schedules/model_chunks.hpp"
 #include "predict/free_keys.hpp"
 #include "predict/memory_risk.hpp"
 
@@ -173,6 +174,25 @@ class RemedySearch {
   std::optional<Assessment> now_;
 };
 
+/// Where neither schedule nor chunks are said: even chunks, near the usual number.
+void interleave_as_usual(Predictor& predictor, UsualPlan& usual, std::span<const std::string_view> named) {
+  const auto said = [&](std::string_view key) { return std::ranges::find(named, key) != named.end(); };
+  auto plan = usual.plan;
+  const plan::Plan neutral;
+  const auto blocks = predictor.limits().blocks;
+  if (!predictor.framework().interleaves || said("schedule") || said("interleave") || plan.schedule != neutral.schedule) return;
+  if (plan.pp == 1 || blocks % plan.pp != 0) return;
+  plan.interleave = usual_chunks(blocks, plan.pp);
+  while (blocks / plan.pp % plan.interleave != 0) --plan.interleave;
+  plan.schedule = "interleaved";
+  const auto samples = std::max<std::int64_t>(1, predictor.batch() / plan.dp);
+  const auto micro_batches = static_cast<int>(samples / plan.micro_batch.value_or(samples));
+  // Megatron's schedule wants as many micro-batches as go round all stages.
+  if (plan.interleave == 1 || micro_batches % plan.pp != 0 || !plan::schedule_violations(plan, micro_batches).empty()) return;
+  usual.changes.push_back("schedule=interleaved,interleave=" + std::to_string(plan.interleave));
+  usual.plan = std::move(plan);
+}
+
 }  // namespace
 
 std::vector<Change> helpful_changes(Predictor& predictor, const Assessment& now) {
@@ -193,7 +213,12 @@ Remedy cheapest_remedy(Predictor& predictor, const plan::Plan& plan, Goal goal, 
   return {std::move(found), !trial.over()};
 }
 
-std::optional<UsualPlan> with_usual_keys(const Predictor& predictor, const plan::Plan& plan, std::span<const std::string_view> named) {
+int usual_chunks(int blocks, int pp) {
+  constexpr int kBlocks = 2, kMost = 8;
+  return std::clamp(blocks / pp / kBlocks, 1, kMost);
+}
+
+std::optional<UsualPlan> with_usual_keys(Predictor& predictor, const plan::Plan& plan, std::span<const std::string_view> named) {
   UsualPlan usual{plan, {}};
   const plan::Plan neutral;
   for (const auto& [key, value] : predictor.framework().usual_keys) {
@@ -207,6 +232,7 @@ std::optional<UsualPlan> with_usual_keys(const Predictor& predictor, const plan:
     }
     usual.changes.push_back(key + "=" + value);
   }
+  interleave_as_usual(predictor, usual, named);
   return usual.changes.empty() ? std::nullopt : std::optional(std::move(usual));
 }
 

@@ -50,8 +50,12 @@ struct UsualPlan {
   plan::Plan plan;
   std::vector<std::string> changes;  ///< "zero=1"
 };
-/// The keys that they set (FrameworkProfile::usual_keys) and that are not among `named`. Nothing where the plan has them all.
-[[nodiscard]] std::optional<UsualPlan> with_usual_keys(const Predictor&, const plan::Plan&, std::span<const std::string_view> named);
+/// Into how many chunks recipes that interleave cut a stage: two blocks each, at most 8 chunks (those of NeMo and of submissions to MLPerf
+/// for GPT-3 175B, Llama 3 70B and 405B have 4 to 12).
+[[nodiscard]] int usual_chunks(int blocks, int pp);
+/// The keys that they set (FrameworkProfile::usual_keys; where FrameworkProfile::interleaves, stages in chunks) and that are not among
+/// `named`. Nothing where the plan has them all.
+[[nodiscard]] std::optional<UsualPlan> with_usual_keys(Predictor&, const plan::Plan&, std::span<const std::string_view> named);
 /// The keys that the framework's recipes set (FrameworkProfile::usual_keys) and that are not among `named`, for a plan that cannot fit
 /// without them and may with them. Nothing otherwise.
 [[nodiscard]] std::optional<FittingPlan> usual_remedy(Predictor&, const plan::Plan&, std::span<const std::string_view> named);

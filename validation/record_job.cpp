@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "graph/training.hpp"
+#include "predict/changes.hpp"
 #include "predict/frameworks/recipe.hpp"
 #include "validation/known_models.hpp"
 
@@ -138,12 +139,11 @@ Recompute recompute_of(const Record& r) {
 int interleave_of(const Record& r, const RecordJob& job) {
   if (job.plan.pp == 1) return 1;
   const double layers = r.model.number_or("layers", 1);
-  const int most = std::max(1, static_cast<int>(layers / job.plan.pp / 2));
   if (const auto stated = r.plan.number("interleave"); stated && *stated >= 1 && *stated <= layers) {
     if (*stated > 1 || !holds(r.plan.text("schedule"), "interleaved")) return static_cast<int>(*stated);
   }
   const bool tuned = holds(r.plan.text("schedule"), "interleaved") || (!r.plan.has("interleave") && job.framework->interleaves);
-  return tuned ? std::clamp(most, 1, 8) : 1;
+  return tuned ? predict::usual_chunks(static_cast<int>(layers), job.plan.pp) : 1;
 }
 
 /// The stage of ZeRO: a number in the text, or what the text means; where nothing is said, what the sharding strategy of FSDP means.

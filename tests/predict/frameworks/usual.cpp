@@ -82,6 +82,33 @@ TEST_CASE("a plan that fits only as recipes have it is answered so, unless it na
   CHECK_FALSE(usual("dp=2,tp=4").has_value());
 }
 
+TEST_CASE("a pipeline that says no schedule and fits only as recipes have it is cut into the chunks that they have") {
+  // 16 blocks on 2 stages: 4 chunks of two blocks each; 8 micro-batches go round 2 stages.
+  auto platform = platforms::with_devices(platforms::load("dgx-h100"), 8);
+  const auto ask = [&](const char* framework, const auto& question) {
+    const auto predictor =
+        framework_predictor({graph::zoo::build("gpt?layers=16&hidden=1024&heads=16&seq=512&vocab=1000", 32), "bf16", "adam"}, platform,
+                            *costmodel::find_framework(framework));
+    return question(*predictor);
+  };
+  const auto changes = [&](const char* framework, const char* plan) {
+    return ask(framework, [&](Predictor& p) {
+      const auto usual = with_usual_keys(p, plan::parse_plan(plan), plan::named_keys(plan));
+      return usual ? usual->changes : std::vector<std::string>{};
+    });
+  };
+  using Changes = std::vector<std::string>;
+  CHECK(changes("nemo", "dp=4,pp=2,micro_batch=1") == Changes{"zero=1", "schedule=interleaved,interleave=4"});
+  CHECK(changes("nemo", "dp=4,pp=2,micro_batch=1,schedule=1f1b") == Changes{"zero=1"});
+  CHECK(changes("nemo", "dp=4,pp=2,micro_batch=1,interleave=1") == Changes{"zero=1"});
+  CHECK(changes("nemo", "dp=4,pp=2,micro_batch=8") == Changes{"zero=1"});  // one micro-batch cannot go round
+  CHECK(changes("nemo", "dp=8,micro_batch=1") == Changes{"zero=1"});
+  CHECK(changes("megatron", "dp=4,pp=2,micro_batch=1").empty());  // its recipes leave stages whole
+  CHECK(usual_chunks(96, 8) == 6);   // 12 blocks a stage
+  CHECK(usual_chunks(80, 2) == 8);   // 20 chunks of two would be more than 8
+  CHECK(usual_chunks(12, 12) == 1);  // a block is not cut
+}
+
 TEST_CASE("two profiles never claim one generation for one kind of models") {
   for (std::size_t kind = 0; kind < costmodel::kModelKinds; ++kind) {
     std::vector<std::string> claimed;
