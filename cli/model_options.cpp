@@ -111,7 +111,7 @@ bool on(const std::string& flag, const std::string& value) {
 
 double clipping_of(const std::string& flag, const std::optional<double>& most) {
   if (!most) return 0;
-  if (!(*most > 0) || !std::isfinite(*most)) throw BadInput(flag + " " + std::to_string(*most), "must be a finite number above 0");
+  if (!(*most > 0) || !std::isfinite(*most)) throw BadInput(flag, "must be a finite number above 0");
   return *most;
 }
 
@@ -342,6 +342,14 @@ graph::Graph with_element_type(graph::Graph model, DType dtype, std::vector<std:
 }
 
 }  // namespace
+
+void require_possible_values(const ModelOptions& o) {
+  (void)clipping_of("--clip-norm", o.clip_norm);
+  (void)clipping_of("--clip-value", o.clip_value);
+  (void)loss_scale_of(o);
+  (void)rate_scaling(o, 1);
+  (void)graph::completed(optimizer_of(o));
+}
 
 graph::TrainingOptions roles_of(const ModelOptions& o, const std::vector<formats::ExporterDamage>& damage) {
   graph::TrainingOptions options;

@@ -65,6 +65,8 @@ enum class Completeness { Trainable, Inspected, Structure };
 /// By what --lr-scaling multiplies the rate for a batch: linear (Goyal et al. 2017) or with its root (You et al. 2020). Throws BadInput for
 /// an unknown rule, or one of the two options without the other.
 [[nodiscard]] double rate_scaling(const ModelOptions&, std::int64_t batch);
+/// Of what changes values and not times, where no training is built. Throws BadInput as load_training() does.
+void require_possible_values(const ModelOptions&);
 /// What --optimizer, --lr, ... say, without defaults.
 [[nodiscard]] graph::OptimizerSettings optimizer_of(const ModelOptions&);
 enum class Purpose : std::uint8_t { Predict, Train };

@@ -184,6 +184,7 @@ constexpr OwnOption kOwnOptions[] = {
 
 /// What a framework's prediction does not look at is refused, never ignored.
 void require_known_options(const ModelOptions& model, const costmodel::FrameworkProfile& framework) {
+  require_possible_values(model);
   std::vector<std::string_view> given;
   for (const auto& own : kOwnOptions)
     if (own.given(model)) given.emplace_back(own.option);
@@ -294,7 +295,7 @@ void JobSetup::predict_as(const costmodel::FrameworkProfile& framework, const Mo
                           graph::Graph graph) {
   auto recipe = predict::frameworks::parse_recipe("--recipe", o.recipe);
   recipe.expert_load = predict::frameworks::ExpertLoad::parse("--imbalance", o.imbalance);
-  require_effect(recipe, graph);
+  require_effect(recipe, graph, platform_);
   require_known_training(model, graph);
   predictor_ = predict::frameworks::framework_predictor({std::move(graph), model.dtype, model.optimizer, std::move(recipe)}, platform_,
                                                         framework, site_for(o, platform_, framework));

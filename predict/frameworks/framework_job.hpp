@@ -32,6 +32,7 @@ struct Recipe {
   int offloaded_blocks = 0;           ///< that offload=activations moves; 0: all
   bool parallel_blocks = false;       ///< attention and MLP share one reduction
   double attention_window = 0;        ///< tokens; 0: all
+  double longest_document = 0;        ///< tokens, of those that share a sequence; 0: none do
   bool parameter_servers = false;     ///< gradients go to servers on all nodes and back
   bool channels_last = true;          ///< convolutions in the layout of the matrix units
   bool channels_last_single = false;  ///< the same for 32-bit tensors

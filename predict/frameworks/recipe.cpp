@@ -1,6 +1,7 @@
 #include "predict/frameworks/recipe.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -51,24 +52,33 @@ bool set_offloaded_blocks(Recipe& recipe, std::string_view value) {
   return true;
 }
 
-/// How many tokens of its own document a token stands among, in the mean: of lengths l it is the sum of l² over the sum of l.
-double tokens_beside(std::istream& lengths) {
+/// A length of a line. How many tokens of its own document a token stands among, in the mean: of lengths l it is the sum of l² over that
+/// of l.
+void set_documents(Recipe& recipe, const std::string& file) {
+  std::ifstream in(file);
+  if (!in.is_open()) throw BadInput("--recipe packed=" + file, "is neither a number of tokens nor a file that can be read");
   double sum = 0, squares = 0;
-  for (std::string line; std::getline(lengths, line);) {
+  int number = 1;
+  for (std::string line; std::getline(in, line); ++number) {
     if (line.empty()) continue;
     const auto length = parse_number<double>(line);
-    if (!length || !(*length >= 1)) return 0;
+    if (!length || !(*length >= 1)) throw BadInput(file, "line " + std::to_string(number) + ": '" + line + "' is no length of a document");
     sum += *length;
     squares += *length * *length;
+    recipe.longest_document = std::max(recipe.longest_document, *length);
   }
-  return sum > 0 ? squares / sum : 0;
+  if (sum == 0) throw BadInput(file, "holds no length of a document; write one a line");
+  recipe.attention_window = squares / sum;
 }
 
 bool set_packed(Recipe& recipe, std::string_view value) {
   const auto length = parse_number<double>(value);
-  std::ifstream file{length ? std::string() : std::string(value)};
-  recipe.attention_window = length ? *length : tokens_beside(file);
-  return recipe.attention_window >= 1;
+  if (value.empty() || (length && !(*length >= 1))) return false;
+  if (length)
+    recipe.attention_window = recipe.longest_document = *length;
+  else
+    set_documents(recipe, std::string(value));
+  return true;
 }
 
 bool set_power(Recipe& recipe, std::string_view value) {
@@ -106,6 +116,28 @@ constexpr RecipeRow kRecipe[] = {
      set_power},
 };
 
+void require_attention(const Recipe& recipe, const graph::Graph& model) {
+  const Flow flow(model);
+  const std::string key = recipe.longest_document > 0 ? "packed" : "parallel_blocks";
+  if (flow.cores().empty()) throw Refusal("--recipe " + key + ": the model has no attention");
+  double longest = 0;
+  for (const auto& core : flow.cores()) {
+    const auto& scores = model[model.nodes()[core.first_product].outputs[0]];
+    longest = std::max(longest, static_cast<double>(scores.type.shape.back()));
+  }
+  if (recipe.longest_document > longest)
+    throw Refusal("--recipe packed: a document of " + std::to_string(std::llround(recipe.longest_document)) +
+                  " tokens is longer than the model's sequences of " + std::to_string(std::llround(longest)));
+}
+
+void require_drawn(double limit, const platforms::Platform& platform) {
+  const auto holds = [&](const platforms::NodeGroup& group) { return limit < group.device.busy_power.value.value(); };
+  const auto& lowest = std::ranges::max(platform.nodes, {}, [](const auto& group) { return group.device.idle_power.value.value(); }).device;
+  if (limit > lowest.idle_power.value.value() && std::ranges::any_of(platform.nodes, holds)) return;
+  throw Refusal("--recipe power: " + lowest.name + " draws " + to_text(lowest.idle_power.value) + " when it is idle and " +
+                to_text(lowest.busy_power.value) + " at most; name a limit between them");
+}
+
 }  // namespace
 
 std::span<const RecipeRow> recipe_table() { return kRecipe; }
@@ -115,10 +147,12 @@ double bytes_of_frozen(std::string_view type) {
   return row == std::end(kFrozen) ? -1 : row->bytes;
 }
 
-void require_effect(const Recipe& recipe, const graph::Graph& model) {
+void require_effect(const Recipe& recipe, const graph::Graph& model, const platforms::Platform& platform) {
   const bool frozen = std::ranges::any_of(model.tensors(), [](const graph::Tensor& t) { return t.role == graph::TensorRole::Frozen; });
   if (recipe.frozen_bytes > 0 && !frozen)
     throw Refusal("--recipe frozen: every weight of the model is trained; say with --lora or --freeze which are not");
+  if (recipe.longest_document > 0 || recipe.parallel_blocks) require_attention(recipe, model);
+  if (recipe.power_limit > 0) require_drawn(recipe.power_limit, platform);
   if (router_of(model) != nullptr) return;
   if (recipe.expert_overlap) throw Refusal("--recipe expert_overlap: the model has no experts");
   if (recipe.fused_experts) throw Refusal("--recipe fused_experts: the model has no experts");

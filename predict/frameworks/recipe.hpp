@@ -18,12 +18,13 @@ struct RecipeRow {
 };
 [[nodiscard]] std::span<const RecipeRow> recipe_table();
 
-/// "KEY=VALUE,...". Throws BadInput naming `where` and the key or value that is unknown, with the nearest one, or a key that stands twice.
+/// "KEY=VALUE,...". Throws BadInput naming `where` and the key or value that is unknown, with the nearest one, or a key that stands twice, or
+/// file and line of lengths that cannot be read.
 [[nodiscard]] Recipe parse_recipe(std::string_view where, const std::string& text);
 
-/// Throws Refusal naming a choice that means nothing for the model: weights that are not trained where all are, experts where there are
-/// none.
-void require_effect(const Recipe&, const graph::Graph& model);
+/// Throws Refusal naming a choice that means nothing for the model (weights that are not trained where all are, experts or attention where
+/// there are none, documents longer than a sequence) or for a device of the platform (a limit of power beyond what it draws).
+void require_effect(const Recipe&, const graph::Graph& model, const platforms::Platform&);
 
 /// Bytes of a weight that is not trained, in blocks of the model: of "nf4", "int4", "int8" or "fp8"; 0 for "16bit"; below 0: no such type.
 [[nodiscard]] double bytes_of_frozen(std::string_view type);
