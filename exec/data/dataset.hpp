@@ -54,6 +54,7 @@ struct DataKind {
   std::unique_ptr<Dataset> (*open)(const DatasetRequest&);
   std::vector<std::string> (*arrays)(const DataPlace&) = nullptr;   ///< names of arrays; nullptr: always the same ones
   std::vector<std::string> (*classes)(const DataPlace&) = nullptr;  ///< in order, where names number them; nullptr: numbers do
+  bool pictures = false;  ///< what DataOptions::pictures treats
 };
 [[nodiscard]] std::span<const DataKind> data_kinds();
 

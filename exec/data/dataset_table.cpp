@@ -19,9 +19,16 @@ namespace {
 
 bool is_synthetic(const std::vector<std::string>& sources) { return sources == std::vector<std::string>{"synthetic"}; }
 
+void require_pictures(const DataOptions& options, bool are_pictures) {
+  const auto option = asked_by(options.pictures);
+  if (option.empty() || are_pictures) return;
+  throw BadInput(std::string(option), "is of pictures, and " + options.sources.front() + " holds none; leave it out");
+}
+
 std::unique_ptr<Dataset> open_dataset(const DataOptions& options, const graph::TrainingGraph& training, std::vector<Wanted>& wanted) {
   const auto found = find_data(options.sources);
   ensure(found.kind != nullptr, "data is asked for by a source");
+  require_pictures(options, found.kind->pictures);
   wanted = wanted_of(training, options.arrays);
   try {
     auto dataset = found.kind->open({found.place, wanted, options});
@@ -38,6 +45,7 @@ std::unique_ptr<DataSource> open_data(const DataOptions& options, const graph::T
   if (is_synthetic(options.sources)) {
     if (!options.arrays.empty())
       throw BadInput("--input " + options.arrays.begin()->first + "=" + options.arrays.begin()->second, "synthetic data has no arrays");
+    require_pictures(options, false);
     return synthetic_data(training, options.seed);
   }
   std::vector<Wanted> wanted;

@@ -97,7 +97,8 @@ DataKind images_row() {
           [](const std::string& path) { return fs::is_directory(path); },
           [](const DatasetRequest& r) -> std::unique_ptr<Dataset> { return std::make_unique<ImageFolder>(r); },
           nullptr,
-          class_names};
+          class_names,
+          true};
 }
 
 }  // namespace rehearsal::exec

@@ -160,7 +160,10 @@ DataKind pairs_row() {
           "a folder of images/NAME.jpg and labels/NAME.png",
           {"images", "labels"},
           [](const std::string& path) { return has_folders(path, "images", "labels"); },
-          open_pairs};
+          open_pairs,
+          nullptr,
+          nullptr,
+          true};
 }
 
 DataKind cityscapes_row() {
@@ -168,7 +171,10 @@ DataKind cityscapes_row() {
           "a folder of leftImg8bit/train/CITY and gtFine/train/CITY",
           {"split", "labels"},
           [](const std::string& path) { return fs::is_directory(fs::path(path) / "leftImg8bit"); },
-          open_cityscapes};
+          open_cityscapes,
+          nullptr,
+          nullptr,
+          true};
 }
 
 }  // namespace rehearsal::exec

@@ -132,7 +132,10 @@ DataKind tar_row() {
           "SHARD-{000..099}.tar",
           {},
           [](const std::string& path) { return path.ends_with(".tar"); },
-          [](const DatasetRequest& r) -> std::unique_ptr<Dataset> { return std::make_unique<TarShards>(r); }};
+          [](const DatasetRequest& r) -> std::unique_ptr<Dataset> { return std::make_unique<TarShards>(r); },
+          nullptr,
+          nullptr,
+          true};
 }
 
 }  // namespace rehearsal::exec

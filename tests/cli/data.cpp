@@ -117,6 +117,9 @@ TEST_CASE("data that cannot be had ends every rank with 1, and one sentence says
   refused(pictures + (folder / "d") + " --image-size 48", {"--image-size 48x48", "32x32"});
   refused(pictures + (folder / "d") + " --input image=picture", {"--input image=picture", "input of the model"});
   refused(pictures + (folder / "d") + " --augment turn", {"--augment turn"});
+  refused(pictures + "synthetic --augment flip", {"--augment", "of pictures", "synthetic holds none"});
+  refused(pictures + "synthetic --image-size 32", {"--image-size", "synthetic holds none"});
+  refused(gpt + "'tokens:" + (folder / "t.bin?dtype=uint16&seq=4'") + " --normalize imagenet", {"--normalize", "t.bin", "holds none"});
   refused("'zoo:resnet18?image=32&classes=1' --batch 4 --data " + (folder / "d"), {"2 classes", "the model has 1"});
   refused(gpt + "'tokens:" + (folder / "t.bin?dtype=uint16&seq=8'"), {"t.bin", "seq=8"});
   refused("'zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=9' --batch 4 --data 'tokens:" + (folder / "t.bin?dtype=uint16'"),

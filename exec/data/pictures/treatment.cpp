@@ -37,6 +37,13 @@ std::array<float, 3> three_numbers(std::string_view list, const std::string& tex
 
 }  // namespace
 
+std::string_view asked_by(const PictureTreatment& t) {
+  const PictureTreatment usual;
+  if (t.crop || t.flip) return "--augment";
+  if (t.size) return "--image-size";
+  return t.mean != usual.mean || t.deviation != usual.deviation ? "--normalize" : "";
+}
+
 PictureSize parse_picture_size(const std::string& text) {
   std::string_view rest = text;
   const auto height = take_number<int>(rest);

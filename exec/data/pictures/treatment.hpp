@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace rehearsal::exec {
 
@@ -27,6 +28,9 @@ struct PictureTreatment {
 void parse_augmentation(const std::string& text, PictureTreatment&);
 /// "imagenet", or "0.485,0.456,0.406/0.229,0.224,0.225". Throws BadInput.
 void parse_normalization(const std::string& text, PictureTreatment&);
+
+/// The option by which a treatment is another than the usual one; empty: it is not.
+[[nodiscard]] std::string_view asked_by(const PictureTreatment&);
 
 /// A part of a picture, in its pixels, of which the model sees every sample.
 struct PictureWindow {
