@@ -34,7 +34,7 @@ struct Job {
   // What is kept so that it can go on elsewhere, and how often.
   Bytes checkpoint;
   std::optional<Seconds> checkpoint_every;
-  std::optional<Seconds> restart;  ///< from the moment it is given devices again until it trains; nothing: the platform's
+  std::optional<Seconds> restart;  ///< from the moment it is given devices again until it trains; nothing: platforms::restart_time_of()
 
   [[nodiscard]] const Pace& pace(int on) const { return paces.at(on); }
   /// Without waiting, sharing and checkpoints.

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "jobs/contention.hpp"
+#include "platforms/usual_figures.hpp"
 
 namespace rehearsal::jobs {
 namespace {
@@ -103,7 +104,7 @@ class Player final : public Schedule {
 
   /// Writing what it was, starting, and reading it.
   [[nodiscard]] Seconds restart_of(const Job& job, int devices) const {
-    const Seconds starting = job.restart.value_or(platform_.restart_time ? platform_.restart_time->value : Seconds(0));
+    const Seconds starting = job.restart.value_or(platforms::restart_time_of(platform_).value);
     return starting + contention_.checkpoint_time(job, devices) * 2;
   }
 

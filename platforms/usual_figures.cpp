@@ -60,6 +60,12 @@ void add_narrow_totals(const Platform& platform, std::vector<std::string>& sente
 
 }  // namespace
 
+Sourced<Seconds> restart_time_of(const Platform& platform) {
+  return platform.restart_time.value_or(Sourced<Seconds>(
+      Seconds(600),
+      "Kokolis et al., \"Revisiting Reliability in Large-Scale Machine Learning Research Clusters\" (HPCA 2025): 5 to 20 min"));
+}
+
 std::vector<std::string> unusual_figures(const Platform& platform) {
   std::vector<std::string> sentences;
   for (const auto& name : setting_names(platform)) {

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "platforms/usual_figures.hpp"
 #include "predict/assessment.hpp"
 
 namespace rehearsal::predict {
@@ -14,12 +15,6 @@ namespace {
 
 constexpr double kDay = 86400;
 constexpr double kLeastEffective = 0.01;
-/// Where a platform does not say it.
-platforms::Sourced<Seconds> usual_restart() {
-  return {Seconds(600),
-          "Kokolis et al., \"Revisiting Reliability in Large-Scale Machine Learning Research Clusters\" (HPCA 2025): 5 to 20 min"};
-}
-
 /// The devices of one group of nodes that a plan uses.
 struct Used {
   const platforms::NodeGroup* group;
@@ -194,7 +189,7 @@ class Circumstances {
 
   /// Reading takes as long as writing.
   void set_restart(Disturbances& d) {
-    auto start = platform_.restart_time.value_or(usual_restart());
+    auto start = platforms::restart_time_of(platform_);
     if (q_.restart) start = {*q_.restart, "--restart"};
     d.restarting = start.value + writing_;
     says_.push_back(with_source("a restart takes " + duration(start.value), start) +

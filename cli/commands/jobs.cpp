@@ -90,11 +90,10 @@ void add_outcomes(Json& rows, const jobs::ScheduleOutcome& o, const std::vector<
 
 constexpr const char* kRestsOn =
     "jobs are placed on as few nodes as hold them, as their steps were predicted; of a job on several nodes the communication that its "
-    "step "
-    "shows is taken to be between nodes, and to be drawn out by what others send over the same links between switches; rho is the time a "
-    "job "
-    "takes over that alone on an n-th of the cluster, n jobs being there in the mean; the cluster is paid for and powered until the last "
-    "job ends";
+    "step shows is taken to be between nodes, and to be drawn out by what others send over the same links between switches; a job that "
+    "gets other devices trains again after its restart, or the platform's restart_time, or 10 min, and its checkpoint is written and "
+    "read; rho is the time a job takes over that alone on an n-th of the cluster, n jobs being there in the mean; the cluster is paid "
+    "for and powered until the last job ends";
 
 jobs::PolicySettings settings_of(const JobsOptions& o, const std::vector<const jobs::PolicyRow*>& policies) {
   jobs::PolicySettings settings;
