@@ -4,7 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
-#include <numbers>
+#include <span>
 
 namespace rehearsal {
 
@@ -24,11 +24,9 @@ namespace rehearsal {
   return static_cast<double>(random_bits(seed, stream, index) >> 11) * 0x1.0p-53;
 }
 
-/// Standard normal (Box and Muller 1958; one of the pair).
-[[nodiscard]] inline double random_normal(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
-  const double u = 1.0 - random_uniform(seed, stream, 2 * index);
-  const double v = random_uniform(seed, stream, 2 * index + 1);
-  return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
-}
+/// Standard normal (Box and Muller 1958; one of the pair): the same bits on every machine.
+[[nodiscard]] double random_normal(std::uint64_t seed, std::uint64_t stream, std::uint64_t index);
+/// Those of index `first` and the following ones, several at a time by vector instructions.
+void fill_random_normal(std::uint64_t seed, std::uint64_t stream, std::uint64_t first, std::span<double> out);
 
 }  // namespace rehearsal

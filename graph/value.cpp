@@ -1,11 +1,15 @@
 #include "graph/value.hpp"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <optional>
+#include <span>
 
 #include "base/error.hpp"
 #include "base/random.hpp"
@@ -17,8 +21,16 @@ namespace {
 struct Codec {
   double (*real)(const std::byte*) = nullptr;
   std::int64_t (*integer)(const std::byte*) = nullptr;
-  void (*write)(double, std::int64_t, std::byte*) = nullptr;  ///< integers take the second argument
+  void (*write)(double, std::int64_t, std::byte*) = nullptr;         ///< integers take the second argument
+  void (*write_all)(std::span<const double>, std::byte*) = nullptr;  ///< of floats: one after the other
 };
+
+using Write = void (*)(double, std::int64_t, std::byte*);
+/// A loop of which `kWrite` becomes part.
+template <class T, Write kWrite>
+void write_each(std::span<const double> reals, std::byte* at) {
+  for (std::size_t i = 0; i < reals.size(); ++i) kWrite(reals[i], 0, at + i * sizeof(T));
+}
 
 template <class T>
 T load(const std::byte* at) {
@@ -28,13 +40,17 @@ T load(const std::byte* at) {
 }
 
 template <class T>
+void write_plain(double real, std::int64_t integer, std::byte* at) {
+  const T value = std::is_floating_point_v<T> ? static_cast<T>(real) : static_cast<T>(integer);
+  std::memcpy(at, &value, sizeof value);
+}
+
+template <class T>
 constexpr Codec plain_codec() {
-  return {[](const std::byte* at) { return static_cast<double>(load<T>(at)); },
-          [](const std::byte* at) { return static_cast<std::int64_t>(load<T>(at)); },
-          [](double real, std::int64_t integer, std::byte* at) {
-            const T value = std::is_floating_point_v<T> ? static_cast<T>(real) : static_cast<T>(integer);
-            std::memcpy(at, &value, sizeof value);
-          }};
+  Codec codec{[](const std::byte* at) { return static_cast<double>(load<T>(at)); },
+              [](const std::byte* at) { return static_cast<std::int64_t>(load<T>(at)); }, write_plain<T>};
+  if constexpr (std::is_floating_point_v<T>) codec.write_all = write_each<T, write_plain<T>>;
+  return codec;
 }
 
 /// A binary float of `exponent` and `mantissa` bits with IEEE bias and subnormals. `infinite`: the all-ones exponent means
@@ -55,6 +71,18 @@ double decode(const std::byte* at) {
   return decode_float(load<Storage>(at), kExponent, kMantissa, kInfinite);
 }
 
+/// Exponent and mantissa of the nearest normal number (a carry out of the largest one is infinity), by the bits of the double alone;
+/// nothing where there is none.
+template <int kExponent, int kMantissa>
+std::optional<std::uint32_t> normal_bits(double real) {
+  constexpr int kOfDouble = 52, kBiasOfDouble = 1023, kBias = (1 << (kExponent - 1)) - 1, kDropped = kOfDouble - kMantissa;
+  constexpr auto of_power = [](int power) { return static_cast<std::uint64_t>(kBiasOfDouble + power) << kOfDouble; };
+  const auto bits = std::bit_cast<std::uint64_t>(std::fabs(real));
+  if (bits < of_power(1 - kBias) || bits >= of_power(kBias + 1)) return std::nullopt;
+  const std::uint64_t half = (1ULL << (kDropped - 1)) - 1 + ((bits >> kDropped) & 1);  // to nearest, to even where two are
+  return static_cast<std::uint32_t>(((bits + half) >> kDropped) - (static_cast<std::uint64_t>(kBiasOfDouble - kBias) << kMantissa));
+}
+
 /// Rounds to nearest even; beyond the largest finite value lies infinity.
 template <int kExponent, int kMantissa>
 void encode(double real, std::int64_t, std::byte* at) {
@@ -62,7 +90,9 @@ void encode(double real, std::int64_t, std::byte* at) {
   constexpr std::uint32_t kInfinity = ((1U << kExponent) - 1) << kMantissa;
   const std::uint32_t sign = std::signbit(real) ? 1U << kSignShift : 0U;
   std::uint32_t bits = kInfinity;
-  if (std::isnan(real)) {
+  if (const auto rounded = normal_bits<kExponent, kMantissa>(real)) {
+    bits = *rounded;
+  } else if (std::isnan(real)) {
     bits |= 1U << (kMantissa - 1);
   } else if (std::isfinite(real) && real != 0) {
     const int power = std::max(std::ilogb(real), 1 - kBias);
@@ -88,22 +118,23 @@ constexpr auto kEighth52 = decode<std::uint8_t, 5, 2, true>;
 constexpr Codec kBool = {[](const std::byte* at) { return *at == std::byte{0} ? 0.0 : 1.0; },
                          [](const std::byte* at) { return *at == std::byte{0} ? std::int64_t{0} : std::int64_t{1}; },
                          [](double, std::int64_t integer, std::byte* at) { *at = std::byte{integer != 0}; }};
-constexpr std::array<Codec, static_cast<std::size_t>(DType::Count)> kCodecs = {plain_codec<float>(),
-                                                                               plain_codec<double>(),
-                                                                               Codec{kHalf, truncated<kHalf>, encode<5, 10>},
-                                                                               Codec{kBrain, truncated<kBrain>, encode<8, 7>},
-                                                                               plain_codec<std::int8_t>(),
-                                                                               plain_codec<std::int16_t>(),
-                                                                               plain_codec<std::int32_t>(),
-                                                                               plain_codec<std::int64_t>(),
-                                                                               plain_codec<std::uint8_t>(),
-                                                                               plain_codec<std::uint16_t>(),
-                                                                               plain_codec<std::uint32_t>(),
-                                                                               plain_codec<std::uint64_t>(),
-                                                                               kBool,
-                                                                               Codec{},
-                                                                               Codec{kEighth43, truncated<kEighth43>, nullptr},
-                                                                               Codec{kEighth52, truncated<kEighth52>, nullptr}};
+constexpr std::array<Codec, static_cast<std::size_t>(DType::Count)> kCodecs = {
+    plain_codec<float>(),
+    plain_codec<double>(),
+    Codec{kHalf, truncated<kHalf>, encode<5, 10>, write_each<std::uint16_t, encode<5, 10>>},
+    Codec{kBrain, truncated<kBrain>, encode<8, 7>, write_each<std::uint16_t, encode<8, 7>>},
+    plain_codec<std::int8_t>(),
+    plain_codec<std::int16_t>(),
+    plain_codec<std::int32_t>(),
+    plain_codec<std::int64_t>(),
+    plain_codec<std::uint8_t>(),
+    plain_codec<std::uint16_t>(),
+    plain_codec<std::uint32_t>(),
+    plain_codec<std::uint64_t>(),
+    kBool,
+    Codec{},
+    Codec{kEighth43, truncated<kEighth43>, nullptr},
+    Codec{kEighth52, truncated<kEighth52>, nullptr}};
 
 const Codec& codec(DType type) { return kCodecs[static_cast<std::size_t>(type)]; }
 
@@ -171,6 +202,16 @@ struct Draw {
   }
   double operator()(const RandomUniform& uniform, std::int64_t i) const {
     return uniform.low + (uniform.high - uniform.low) * random_uniform(random.seed, random.stream, static_cast<std::uint64_t>(i));
+  }
+
+  /// Elements first, first + 1, ...
+  template <class Source>
+  void fill(const Source& source, std::int64_t first, std::span<double> out) const {
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = (*this)(source, first + static_cast<std::int64_t>(i));
+  }
+  void fill(const RandomNormal& normal, std::int64_t first, std::span<double> out) const {
+    fill_random_normal(random.seed, random.stream, static_cast<std::uint64_t>(first), out);
+    for (double& value : out) value = normal.mean + normal.deviation * value;
   }
 };
 
@@ -277,16 +318,19 @@ bool is_made(const Contents& contents) { return contents.known() && !has_bytes(c
 void make_into(const Contents& contents, ElementRange range, DType target, RandomStream random, void* out) {
   auto* to = static_cast<std::byte*>(out);
   const auto write = writer_of(target);
+  const auto write_all = codec(target).write_all;
   const std::size_t step = size_of(target);
   const Draw draw{random};
-  std::visit(
-      [&](const auto& source) {
-        for (std::int64_t i = 0; i < range.count; ++i, to += step) {
-          const double value = draw(source, range.first + i);
-          write(value, is_float(target) ? 0 : to_integer(value), to);
-        }
-      },
-      contents.source);
+  std::array<double, 512> block;
+  for (std::int64_t done = 0; done < range.count;) {
+    const auto reals = std::span(block).first(static_cast<std::size_t>(std::min<std::int64_t>(block.size(), range.count - done)));
+    std::visit([&](const auto& source) { draw.fill(source, range.first + done, reals); }, contents.source);
+    if (write_all != nullptr)
+      write_all(reals, to);
+    else
+      for (std::size_t i = 0; i < reals.size(); ++i) write(reals[i], to_integer(reals[i]), to + i * step);
+    done += static_cast<std::int64_t>(reals.size()), to += reals.size() * step;
+  }
 }
 
 void read_into(const Contents& contents, const Shape& shape, DType target, RandomStream random, void* out) {
