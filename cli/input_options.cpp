@@ -120,6 +120,15 @@ void read_cache(const std::string& text, predict::InputQuestion& question) {
   }
 }
 
+/// What says how files are read says nothing without them.
+void require_files(const DataFlags& flags) {
+  if (!flags.data.empty()) return;
+  for (const auto& [option, given] : {std::pair{"--input", !flags.inputs.empty()},
+                                      {"--image-size", !flags.image_size.empty()},
+                                      {"--normalize", !flags.normalize.empty()}})
+    if (given) throw BadInput(option, "says how the files of --data are read; name them, or leave it out");
+}
+
 }  // namespace
 
 DatasetOption parse_dataset(const std::string& text) {
@@ -151,6 +160,7 @@ void InputOptions::add_to(CLI::App& app) {
 
 KnownInput known_input(const InputOptions& o, const ModelOptions& model, const platforms::Platform& platform) {
   KnownInput known;
+  require_files(o.data);
   if (!o.asks()) return known;
   if (!o.dataset.empty() && !o.data.data.empty()) throw BadInput("--dataset and --data", "say the same; give one of them");
   predict::InputQuestion question;

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
+#include "cli/counts.hpp"
 #include "plan/plan_keys.hpp"
 #include "platforms/settings.hpp"
 
@@ -118,7 +119,7 @@ class Varied {
   }
 
   [[nodiscard]] std::int64_t whole(const std::string& value) const {
-    const auto number = parse_number<std::int64_t>(value);
+    const auto number = parse_number<std::int64_t>(count_digits(value));
     if (!number || *number < 1) throw BadInput("--vary " + key_ + "=" + value, "must be a whole number above 0");
     return *number;
   }
@@ -199,7 +200,8 @@ std::optional<double> elasticity(const std::vector<Point>& points) {
   constexpr double kSame = 1e-12;
   const double spread = n * xx - x * x;
   if (points.size() < 2 || spread < kSame) return std::nullopt;
-  return (n * xy - x * y) / spread;
+  const double slope = (n * xy - x * y) / spread;
+  return std::fabs(slope) < kSame ? 0 : slope;  // the same step, but for rounding
 }
 
 void add_variations(Json& result, const VaryQuestion& q, const std::vector<std::string>& variations) {

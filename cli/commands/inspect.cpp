@@ -268,6 +268,10 @@ Action add_inspect(CLI::App& app) {
   app.add_option("--backend", o->backend, "whose kernels --kernels shows: " + kernels_here_names() + "; default: auto, with --device cuda");
   app.add_option("--device", o->device, "show what would run on this GPU, which need not be here: h100 (rehearse platform devices)")
       ->needs(kernels);
+  // Kernels alone depend on how gradients are used, and on the type of elements.
+  for (const char* option : {"--backend", "--dropout", "--optimizer", "--lr", "--lr-scaling", "--base-batch", "--momentum", "--nesterov",
+                             "--betas", "--trust", "--eps", "--weight-decay", "--clip-norm", "--clip-value", "--loss-scale", "--dtype"})
+    app.get_option(option)->needs(kernels);
   return [o](Terminal& terminal) { return inspect(*o, terminal); };
 }
 

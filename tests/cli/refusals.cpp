@@ -97,6 +97,32 @@ TEST_CASE("what no profile of a framework and no law knows is refused") {
   }
 }
 
+TEST_CASE("values that no training can have are refused where they change no time, too") {
+  const std::string gpt = std::string("estimate ") + kGpt + kOnA100;
+  check_failure(rehearse(gpt + "--optimizer adamw --clip-norm -1"), 1, {"--clip-norm", "above 0"});
+  check_failure(rehearse(gpt + "--lr-scaling cubic --base-batch 8"), 1, {"--lr-scaling cubic", "linear or sqrt"});
+  check_failure(rehearse(gpt + "--lr-scaling linear"), 1, {"--lr-scaling linear", "--base-batch"});
+  check_failure(rehearse(gpt + "--base-batch 8"), 1, {"--base-batch 8", "--lr-scaling"});
+}
+
+TEST_CASE("what changes nothing is refused") {
+  const std::string gpt = std::string("estimate ") + kGpt + kOnA100, pictures = std::string("estimate zoo:resnet18 ") + kOnA100;
+  check_failure(rehearse(pictures + "--recipe packed=128"), 3, {"packed", "no attention"});
+  check_failure(rehearse(pictures + "--recipe parallel_blocks=on"), 3, {"parallel_blocks", "no attention"});
+  check_failure(rehearse(gpt + "--recipe packed=128"), 3, {"packed", "128 tokens", "sequences of 4"});
+  check_failure(rehearse(gpt + "--recipe packed=nosuch.txt"), 1, {"packed=nosuch.txt", "file"});
+  check_failure(rehearse(gpt + "--recipe power=10"), 3, {"power", "A100", "between"});
+  check_failure(rehearse(gpt + "--recipe power=4000"), 3, {"power", "A100", "between"});
+  check_failure(rehearse(gpt + "--input x=y"), 1, {"--input", "--data"});
+  check_failure(rehearse(gpt + "--normalize imagenet"), 1, {"--normalize", "--data"});
+  for (const char* option : {"--dtype bf16", "--optimizer adam", "--backend onednn"})
+    check_failure(rehearse(std::string("inspect ") + kGpt + " " + option), 2, {"--kernels"});
+  const auto file = std::filesystem::temp_directory_path() / "rehearsal_lengths.txt";
+  std::ofstream(file) << "3\n2\nmany\n";
+  check_failure(rehearse(gpt + "--recipe packed=" + file.string()), 1, {"rehearsal_lengths.txt", "line 3", "many"});
+  std::filesystem::remove(file);
+}
+
 TEST_CASE("a model too large for every plan is refused with what is missing") {
   check_failure(rehearse("search 'zoo:gpt?layers=96&hidden=12288&heads=96&seq=2048&vocab=51200' --platform dgx-a100 --devices 1 --batch 8"),
                 3, {"the nearest is", "more than", "GB"});
