@@ -290,12 +290,16 @@ class Run {
 
 }  // namespace
 
+std::string ranks_that_started(int wanted, int started) {
+  return "is for " + std::to_string(wanted) + (wanted == 1 ? " rank, but " : " ranks, but ") + std::to_string(started) +
+         (started == 1 ? " was started" : " were started");
+}
+
 TrainingOutcome train(Executor& executor, const Training& training, DataSource& data, const TrainerOptions& options) {
   const auto& program = training.program;
   if (training.world.size() != program.ranks)
-    throw BadInput("plan " + plan::to_text(program.plan), "is for " + std::to_string(program.ranks) + " ranks, but " +
-                                                              std::to_string(training.world.size()) + " were started; use mpirun -n " +
-                                                              std::to_string(program.ranks));
+    throw BadInput("plan " + plan::to_text(program.plan),
+                   ranks_that_started(program.ranks, training.world.size()) + "; use mpirun -n " + std::to_string(program.ranks));
   if (options.on_nan == OnNan::Skip && program.plan.meets_one_by_one())
     throw Refusal("--on-nan skip: under plan " + plan::to_text(program.plan) +
                   " no replica knows the others' losses when it updates; use --on-nan stop or go, or staleness=none");

@@ -77,6 +77,9 @@ struct TrainingOutcome {
   std::optional<traces::Trace> trace;  ///< on rank 0, when recording
 };
 
+/// "is for 4 ranks, but 1 was started"
+[[nodiscard]] std::string ranks_that_started(int wanted, int started);
+
 /// Throws BadInput when the program is for another number of ranks than were started, Refusal naming step and tensor when a loss or a
 /// trained weight is not finite and on_nan says stop.
 [[nodiscard]] TrainingOutcome train(Executor&, const Training&, DataSource&, const TrainerOptions&);

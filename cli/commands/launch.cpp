@@ -65,8 +65,7 @@ LaunchJob job_of(const LaunchOptions& o) {
   if (!job.words.resume.empty())
     throw BadInput("--resume", "is for launch to say: a job goes on with what --checkpoint DIR holds, however often it is started");
   if (!job.words.plan.empty()) throw BadInput("--plan", "stands in " + o.plan + ", by which the job trains; leave it out");
-  if (job.words.goes_on && job.words.checkpoint.empty())
-    throw BadInput("--continue", "goes on with what --checkpoint DIR holds; give it");
+  if (job.words.goes_on && job.words.checkpoint.empty()) throw BadInput("--continue", "goes on with what --checkpoint DIR holds; give it");
   job.image = o.image.value_or(kUsualImage);
   job.volume = o.volume.value_or(kUsualVolume);
   job.ranks_per_node = job.plan.plan.ranks();

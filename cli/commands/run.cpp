@@ -221,7 +221,7 @@ struct Ranks {
 
 /// Refuses with everything that is wrong with the plan for these ranks.
 plan::Program lowered(const graph::TrainingGraph& training, const plan::Plan& plan, const Ranks& ranks) {
-  const std::string started = "is for " + std::to_string(plan.ranks()) + " ranks, but " + std::to_string(ranks.started) + " were started";
+  const auto started = exec::ranks_that_started(plan.ranks(), ranks.started);
   const auto remedy = "use mpirun -n " + std::to_string(plan.ranks());
   const auto faults = [&] {
     auto violations = predict::model_violations(

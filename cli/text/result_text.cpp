@@ -131,6 +131,8 @@ std::string title(std::string key) {
 std::string unit_within(std::string_view object) {
   if (object == "breakdown") return "seconds";
   if (object == "evidence" || object == "from") return "share";
+  for (const char* unit : {"_seconds", "_bytes", "_joules", "_dollars"})
+    if (object.ends_with(unit)) return std::string(object);
   return {};
 }
 

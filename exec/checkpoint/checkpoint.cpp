@@ -284,9 +284,9 @@ CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, 
     const auto hash = other_batch ? hash_with_batch(header.batch) : training.program.model_hash;
     const auto entries = entries_of(manifest, place);
     if (header.model_hash != hash)
-      throw BadInput("--resume " + folder, "is of another model, optimizer, type" + std::string(hash_with_batch ? "" : " or batch") +
-                                               " (hash " + header.model_hash + ", this is " + hash + ")" +
-                                               what_differs(entries, training.graph.graph));
+      throw BadInput("--resume " + folder, "is of another model, " + std::string(hash_with_batch ? "" : "batch, ") +
+                                               "element type, optimizer, clipping or --lora (hash " + header.model_hash + ", this is " +
+                                               hash + ")" + what_differs(entries, training.graph.graph));
     check_parts(manifest, place, training.world);
     executor.continue_after(header.step, header.samples);
     for (auto t : executor.stored_tensors()) {

@@ -199,7 +199,7 @@ TEST_CASE("a checkpoint of another model or type is refused") {
       rehearse(std::string("run ") + kGpt + " --batch 2 --optimizer adam --lr 0.01 --clip-norm 1 --format json --resume " + saved.place()),
       1, {"another model"});
   check_failure(rehearse(std::string("run ") + kGpt + " --batch 4 --optimizer sgd --format json --resume " + saved.place()), 1,
-                {"another model, optimizer, type", "it holds ", "which this training has not"});
+                {"another model, element type, optimizer, clipping", "it holds ", "which this training has not"});
   check_failure(rehearse(std::string("run ") + kGpt + " --batch 4 --optimizer adafactor --lr 0.01 --format json --resume " + saved.place()),
                 1, {"it lacks ", "which this training has"});
 }

@@ -317,5 +317,5 @@ TEST_CASE("plans that do not suit are refused with the reason") {
   for (const auto* key : {"cp=2", "ep=2", "interleave=2"})
     check_refused(resnet, key, std::string(key).substr(0, std::string(key).find('=')));
   check_refused(mlp(4), "tp=99", "has 8 elements");
-  check_refused(resnet, "dp=auto", "auto");
+  check_refused(resnet, "dp=auto", "a search");
 }
