@@ -7,7 +7,7 @@
 
 TEST_CASE("a plan for other ranks than started") {
   const std::string command = std::string("run ") + kGpt + " --batch 6 --steps 1 --format json --plan dp=3";
-  check_failure(rehearse(command), 1, {"is for 3 ranks", "1 were started", "mpirun -n 3"});
+  check_failure(rehearse(command), 1, {"is for 3 ranks", "1 was started", "mpirun -n 3"});
   check_failure(rehearse(command, 2), 1, {"is for 3 ranks", "2 were started"});
 }
 
@@ -25,7 +25,7 @@ TEST_CASE("plans that the model cannot use") {
 TEST_CASE("everything that is wrong with a plan is said at once") {
   const std::string resnet = std::string("run ") + kResnet + " --batch 4 --steps 1 --format json ";
   check_failure(rehearse(resnet + "--plan dp=8,cp=2,offload=activations,compression=gist"), 3,
-                {"4 faults", "compression", "8 replicas of a batch of 4", "cp: ", "ranks: is for 16 ranks, but 1 were started"});
+                {"4 faults", "compression", "8 replicas of a batch of 4", "cp: ", "ranks: is for 16 ranks, but 1 was started"});
   check_failure(rehearse(resnet + "--plan dp=2,cp=2,offload=activations,compression=gist"), 3,
                 {"3 faults: compression: has nothing left", "cp: ", "use mpirun -n 4"});
   for (const auto* command : {"estimate ", "simulate "})
@@ -258,7 +258,7 @@ constexpr bool kShadowed = true;
 constexpr bool kShadowed = false;
 #endif
 
-TEST_CASE("what is resident is what was predicted, but for 34 MB or 5 %") {
+TEST_CASE("what is resident is what was predicted, but for 38 MB or 5 %") {
   // A ring, sums that arrive from several ranks at a time, ones that are sharded, many kernels, samples of which each rank wants a part.
   const std::string embedding = "\"zoo:gpt?layers=1&hidden=128&heads=4&seq=16&vocab=50000\" --batch 4 --plan ";
   struct Row {
@@ -282,7 +282,7 @@ TEST_CASE("what is resident is what was predicted, but for 34 MB or 5 %") {
       const double predicted = rank.at("predicted_bytes"), resident = rank.at("resident_bytes");
       CHECK(rank.at("allocated_bytes") == predicted);
       CHECK(resident > 0);
-      CHECK((kShadowed || std::abs(resident - predicted) <= std::max(34e6, 0.05 * predicted)));
+      CHECK((kShadowed || std::abs(resident - predicted) <= std::max(38e6, 0.05 * predicted)));
     }
   }
 }
