@@ -78,7 +78,7 @@ class Varied {
   }
 
   [[nodiscard]] std::optional<double> number_of(const std::string& value) const {
-    if (!value.starts_with("x")) return si_number(value);
+    if (!value.starts_with("x")) return si_number(count_digits(value));
     const auto before = si_number(now());
     const auto factor = parse_number<double>(std::string_view(value).substr(1));
     return before && factor ? std::optional(*before * *factor) : std::nullopt;

@@ -131,7 +131,7 @@ void require_attention(const Recipe& recipe, const graph::Graph& model) {
 }
 
 void require_drawn(double limit, const platforms::Platform& platform) {
-  const auto holds = [&](const platforms::NodeGroup& group) { return limit < group.device.busy_power.value.value(); };
+  const auto holds = [&](const platforms::NodeGroup& group) { return limit <= group.device.busy_power.value.value(); };
   const auto& lowest = std::ranges::max(platform.nodes, {}, [](const auto& group) { return group.device.idle_power.value.value(); }).device;
   if (limit > lowest.idle_power.value.value() && std::ranges::any_of(platform.nodes, holds)) return;
   throw Refusal("--recipe power: " + lowest.name + " draws " + to_text(lowest.idle_power.value) + " when it is idle and " +

@@ -127,7 +127,7 @@ TEST_CASE("where a model reads tokens they are counted") {
 
 TEST_CASE("every figure of plan, platform and batch can be varied, a row each, with the elasticity of the step") {
   const auto answer = estimate(
-      "--platform dgx-a100 --dtype bf16 --vary micro_batch=1..4 --vary device.memory_bandwidth=x0.5,x2 --vary batch=32,64 --vary "
+      "--platform dgx-a100 --dtype bf16 --vary micro_batch=1..4 --vary device.memory_bandwidth=x0.5,x2 --vary batch=32,0.064k --vary "
       "schedule=1f1b,gpipe");
   const auto& rows = answer.at("vary");
   REQUIRE(rows.size() == 3 + 2 + 2 + 2);

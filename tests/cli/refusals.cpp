@@ -113,6 +113,7 @@ TEST_CASE("what changes nothing is refused") {
   check_failure(rehearse(gpt + "--recipe packed=nosuch.txt"), 1, {"packed=nosuch.txt", "file"});
   check_failure(rehearse(gpt + "--recipe power=10"), 3, {"power", "A100", "between"});
   check_failure(rehearse(gpt + "--recipe power=4000"), 3, {"power", "A100", "between"});
+  CHECK(rehearse(gpt + "--recipe power=400").status == 0);  // what it draws at most
   check_failure(rehearse(gpt + "--input x=y"), 1, {"--input", "--data"});
   check_failure(rehearse(gpt + "--normalize imagenet"), 1, {"--normalize", "--data"});
   for (const char* option : {"--dtype bf16", "--optimizer adam", "--backend onednn"})
