@@ -179,7 +179,7 @@ void interleave_as_usual(Predictor& predictor, UsualPlan& usual, std::span<const
   const auto said = [&](std::string_view key) { return std::ranges::find(named, key) != named.end(); };
   auto plan = usual.plan;
   const plan::Plan neutral;
-  const auto blocks = predictor.limits().blocks;
+  const auto blocks = static_cast<int>(predictor.limits().blocks);
   if (!predictor.framework().interleaves || said("schedule") || said("interleave") || plan.schedule != neutral.schedule) return;
   if (plan.pp == 1 || blocks % plan.pp != 0) return;
   plan.interleave = usual_chunks(blocks, plan.pp);
