@@ -10,6 +10,7 @@
 #include "base/join.hpp"
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
+#include "cli/counts.hpp"
 #include "cli/help/help_page.hpp"
 #include "cli/on_this_machine.hpp"
 
@@ -20,12 +21,9 @@ constexpr double kPixelBytes = 3, kMostSide = 1e5;
 
 /// "1.28M"
 double count(const std::string& text) {
-  std::string_view unit = text;
-  const auto number = take_number<double>(unit);
-  const double times = unit.empty() ? 1 : unit == "k" || unit == "K" ? 1e3 : unit == "M" ? 1e6 : unit == "G" ? 1e9 : 0;
-  if (!number || times == 0 || !(*number * times >= 1) || !std::isfinite(*number * times))
-    throw BadInput("write a number from 1 on, such as 1281167 or 1.28M");
-  return std::round(*number * times);
+  const auto number = parse_number<double>(count_digits(text));
+  if (!number || !(*number >= 1) || !std::isfinite(*number)) throw BadInput("write a number from 1 on, such as 1281167 or 1.28M");
+  return std::round(*number);
 }
 
 /// People write KB and mean kB.
