@@ -2,6 +2,7 @@
 // Counter-based random numbers: a value depends on (seed, stream, index) alone, never on how many
 // were drawn before. Every plan, rank and interpreter therefore draws the same numbers.
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <span>
@@ -19,9 +20,21 @@ namespace rehearsal {
   return mix(mix(seed + 0x9E3779B97F4A7C15ULL * (stream + 1)) + 0x9E3779B97F4A7C15ULL * (index + 1));
 }
 
+/// In [0, 1): the upper 53 bits over 2^53, exactly. They are converted in two parts of at most 52 bits, which every processor's vectors
+/// can: 2^52 plus an integer has it in its lowest bits.
+[[nodiscard]] constexpr double uniform_of(std::uint64_t bits) {
+  constexpr int kLow = 27;
+  constexpr auto convert = [](std::uint64_t part) {
+    constexpr double kShift = 0x1.0p52;
+    return std::bit_cast<double>(std::bit_cast<std::uint64_t>(kShift) | part) - kShift;
+  };
+  const std::uint64_t upper = bits >> 11;
+  return (convert(upper >> kLow) * 0x1.0p27 + convert(upper & ((1ULL << kLow) - 1))) * 0x1.0p-53;
+}
+
 /// Uniform in [0, 1).
 [[nodiscard]] constexpr double random_uniform(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
-  return static_cast<double>(random_bits(seed, stream, index) >> 11) * 0x1.0p-53;
+  return uniform_of(random_bits(seed, stream, index));
 }
 
 /// Standard normal (Box and Muller 1958; one of the pair): the same bits on every machine.
