@@ -174,25 +174,6 @@ class RemedySearch {
   std::optional<Assessment> now_;
 };
 
-/// Where neither schedule nor chunks are said: even chunks, near the usual number.
-void interleave_as_usual(Predictor& predictor, UsualPlan& usual, std::span<const std::string_view> named) {
-  const auto said = [&](std::string_view key) { return std::ranges::find(named, key) != named.end(); };
-  auto plan = usual.plan;
-  const plan::Plan neutral;
-  const auto blocks = static_cast<int>(predictor.limits().blocks);
-  if (!predictor.framework().interleaves || said("schedule") || said("interleave") || plan.schedule != neutral.schedule) return;
-  if (plan.pp == 1 || blocks % plan.pp != 0) return;
-  plan.interleave = usual_chunks(blocks, plan.pp);
-  while (blocks / plan.pp % plan.interleave != 0) --plan.interleave;
-  plan.schedule = "interleaved";
-  const auto samples = std::max<std::int64_t>(1, predictor.batch() / plan.dp);
-  const auto micro_batches = static_cast<int>(samples / plan.micro_batch.value_or(samples));
-  // Megatron's schedule wants as many micro-batches as go round all stages.
-  if (plan.interleave == 1 || micro_batches % plan.pp != 0 || !plan::schedule_violations(plan, micro_batches).empty()) return;
-  usual.changes.push_back("schedule=interleaved,interleave=" + std::to_string(plan.interleave));
-  usual.plan = std::move(plan);
-}
-
 }  // namespace
 
 std::vector<Change> helpful_changes(Predictor& predictor, const Assessment& now) {
@@ -218,7 +199,7 @@ int usual_chunks(int blocks, int pp) {
   return std::clamp(blocks / pp / kBlocks, 1, kMost);
 }
 
-std::optional<UsualPlan> with_usual_keys(Predictor& predictor, const plan::Plan& plan, std::span<const std::string_view> named) {
+std::optional<UsualPlan> with_usual_keys(const Predictor& predictor, const plan::Plan& plan, std::span<const std::string_view> named) {
   UsualPlan usual{plan, {}};
   const plan::Plan neutral;
   for (const auto& [key, value] : predictor.framework().usual_keys) {
@@ -232,8 +213,26 @@ std::optional<UsualPlan> with_usual_keys(Predictor& predictor, const plan::Plan&
     }
     usual.changes.push_back(key + "=" + value);
   }
-  interleave_as_usual(predictor, usual, named);
   return usual.changes.empty() ? std::nullopt : std::optional(std::move(usual));
+}
+
+std::optional<UsualPlan> with_usual_chunks(Predictor& predictor, const UsualPlan& usual, std::span<const std::string_view> named) {
+  const auto said = [&](std::string_view key) { return std::ranges::find(named, key) != named.end(); };
+  auto cut = usual;
+  auto& plan = cut.plan;
+  const auto blocks = static_cast<int>(predictor.limits().blocks);
+  if (!predictor.framework().interleaves || said("schedule") || said("interleave") || plan.schedule != plan::Plan{}.schedule)
+    return std::nullopt;
+  if (plan.pp == 1 || blocks % plan.pp != 0) return std::nullopt;
+  plan.interleave = usual_chunks(blocks, plan.pp);
+  while (blocks / plan.pp % plan.interleave != 0) --plan.interleave;
+  plan.schedule = "interleaved";
+  const auto samples = std::max<std::int64_t>(1, predictor.batch() / plan.dp);
+  const auto micro_batches = static_cast<int>(samples / plan.micro_batch.value_or(samples));
+  // Megatron's schedule wants as many micro-batches as go round all stages.
+  if (plan.interleave == 1 || micro_batches % plan.pp != 0 || !plan::schedule_violations(plan, micro_batches).empty()) return std::nullopt;
+  cut.changes.push_back("schedule=interleaved,interleave=" + std::to_string(plan.interleave));
+  return cut;
 }
 
 std::optional<FittingPlan> usual_remedy(Predictor& predictor, const plan::Plan& plan, std::span<const std::string_view> named) {
@@ -243,6 +242,8 @@ std::optional<FittingPlan> usual_remedy(Predictor& predictor, const plan::Plan& 
   if (!usual) return std::nullopt;
   auto with = assessed(predictor, usual->plan);
   if (!with || !with->may_fit()) return std::nullopt;
+  if (auto cut = with_usual_chunks(predictor, *usual, named))
+    if (auto chunks = assessed(predictor, cut->plan); chunks && chunks->may_fit()) with = std::move(chunks), usual = std::move(cut);
   return FittingPlan{std::move(*with), std::move(usual->changes)};
 }
 

@@ -53,11 +53,13 @@ struct UsualPlan {
 /// Into how many chunks recipes that interleave cut a stage: two blocks each, at most 8 chunks (those of NeMo and of submissions to MLPerf
 /// for GPT-3 175B, Llama 3 70B and 405B have 4 to 12).
 [[nodiscard]] int usual_chunks(int blocks, int pp);
-/// The keys that they set (FrameworkProfile::usual_keys; where FrameworkProfile::interleaves, stages in chunks) and that are not among
-/// `named`. Nothing where the plan has them all.
-[[nodiscard]] std::optional<UsualPlan> with_usual_keys(Predictor&, const plan::Plan&, std::span<const std::string_view> named);
+/// The same with its stages in chunks, where the framework's recipes have them (FrameworkProfile::interleaves), neither schedule nor chunks
+/// are among `named`, and blocks and micro-batches can be cut so; else nothing.
+[[nodiscard]] std::optional<UsualPlan> with_usual_chunks(Predictor&, const UsualPlan&, std::span<const std::string_view> named);
+/// The keys that they set (FrameworkProfile::usual_keys) and that are not among `named`. Nothing where the plan has them all.
+[[nodiscard]] std::optional<UsualPlan> with_usual_keys(const Predictor&, const plan::Plan&, std::span<const std::string_view> named);
 /// The keys that the framework's recipes set (FrameworkProfile::usual_keys) and that are not among `named`, for a plan that cannot fit
-/// without them and may with them. Nothing otherwise.
+/// without them and may with them; with chunks, where it may fit so, too. Nothing otherwise.
 [[nodiscard]] std::optional<FittingPlan> usual_remedy(Predictor&, const plan::Plan&, std::span<const std::string_view> named);
 
 }  // namespace rehearsal::predict

@@ -91,22 +91,38 @@ TEST_CASE("a pipeline that says no schedule and fits only as recipes have it is 
                             *costmodel::find_framework(framework));
     return question(*predictor);
   };
-  const auto changes = [&](const char* framework, const char* plan) {
+  using Changes = std::vector<std::string>;
+  const auto chunks = [&](const char* framework, const char* plan) {
     return ask(framework, [&](Predictor& p) {
-      const auto usual = with_usual_keys(p, plan::parse_plan(plan), plan::named_keys(plan));
-      return usual ? usual->changes : std::vector<std::string>{};
+      const auto usual = with_usual_chunks(p, {plan::parse_plan(plan), {}}, plan::named_keys(plan));
+      return usual ? usual->changes : Changes{};
     });
   };
-  using Changes = std::vector<std::string>;
-  CHECK(changes("nemo", "dp=4,pp=2,micro_batch=1") == Changes{"zero=1", "schedule=interleaved,interleave=4"});
-  CHECK(changes("nemo", "dp=4,pp=2,micro_batch=1,schedule=1f1b") == Changes{"zero=1"});
-  CHECK(changes("nemo", "dp=4,pp=2,micro_batch=1,interleave=1") == Changes{"zero=1"});
-  CHECK(changes("nemo", "dp=4,pp=2,micro_batch=8") == Changes{"zero=1"});  // one micro-batch cannot go round
-  CHECK(changes("nemo", "dp=8,micro_batch=1") == Changes{"zero=1"});
-  CHECK(changes("megatron", "dp=4,pp=2,micro_batch=1").empty());  // its recipes leave stages whole
-  CHECK(usual_chunks(96, 8) == 6);   // 12 blocks a stage
-  CHECK(usual_chunks(80, 2) == 8);   // 20 chunks of two would be more than 8
-  CHECK(usual_chunks(12, 12) == 1);  // a block is not cut
+  CHECK(chunks("nemo", "dp=4,pp=2,micro_batch=1") == Changes{"schedule=interleaved,interleave=4"});
+  CHECK(chunks("nemo", "dp=4,pp=2,micro_batch=1,schedule=1f1b").empty());
+  CHECK(chunks("nemo", "dp=4,pp=2,micro_batch=1,interleave=1").empty());
+  CHECK(chunks("nemo", "dp=4,pp=2,micro_batch=8").empty());  // one micro-batch cannot go round
+  CHECK(chunks("nemo", "dp=8,micro_batch=1").empty());
+  CHECK(chunks("megatron", "dp=4,pp=2,micro_batch=1").empty());  // its recipes leave stages whole
+  CHECK(usual_chunks(96, 8) == 6);                               // 12 blocks a stage
+  CHECK(usual_chunks(80, 2) == 8);                               // 20 chunks of two would be more than 8
+  CHECK(usual_chunks(12, 12) == 1);                              // a block is not cut
+
+  // Chunks hold more activations: with memory between the two the keys alone are taken, with more of it both.
+  const std::string plan = "dp=4,pp=2,micro_batch=2", keys = plan + ",zero=1", both = keys + ",schedule=interleaved,interleave=4";
+  const auto bytes = [&](const std::string& text) {
+    return ask("nemo", [&](Predictor& p) { return static_cast<double>(p.closed(plan::parse_plan(text)).memory_bytes); });
+  };
+  const double given = bytes(plan), without = bytes(keys), with = bytes(both);
+  REQUIRE(without < with);
+  REQUIRE(with < given);
+  const auto remedy_in = [&](double memory) {
+    constexpr double kMedianError = 0.087;  // a plan that is too large by less may fit
+    platform.nodes.front().device.memory.value = Bytes(memory / (1 + kMedianError));
+    return ask("nemo", [&](Predictor& p) { return usual_remedy(p, plan::parse_plan(plan), plan::named_keys(plan))->changes; });
+  };
+  CHECK(remedy_in((without + with) / 2) == Changes{"zero=1"});
+  CHECK(remedy_in(1.001 * with) == Changes{"zero=1", "schedule=interleaved,interleave=4"});
 }
 
 TEST_CASE("two profiles never claim one generation for one kind of models") {
