@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kDay = 86400;
 constexpr double kLeastEffective = 0.01;
+
 /// The devices of one group of nodes that a plan uses.
 struct Used {
   const platforms::NodeGroup* group;

@@ -12,6 +12,7 @@
 #include "jobs/jobs_json.hpp"
 #include "jobs/schedule_picture.hpp"
 #include "jobs/trace_csv.hpp"
+#include "platforms/usual_figures.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -88,12 +89,15 @@ void add_outcomes(Json& rows, const jobs::ScheduleOutcome& o, const std::vector<
   }
 }
 
-constexpr const char* kRestsOn =
-    "jobs are placed on as few nodes as hold them, as their steps were predicted; of a job on several nodes the communication that its "
-    "step shows is taken to be between nodes, and to be drawn out by what others send over the same links between switches; a job that "
-    "gets other devices trains again after its restart, or the platform's restart_time, or 10 min, and its checkpoint is written and "
-    "read; rho is the time a job takes over that alone on an n-th of the cluster, n jobs being there in the mean; the cluster is paid "
-    "for and powered until the last job ends";
+std::string what_it_rests_on(const platforms::Platform& platform) {
+  return "jobs are placed on as few nodes as hold them, as their steps were predicted; of a job on several nodes the communication that "
+         "its "
+         "step shows is taken to be between nodes, and to be drawn out by what others send over the same links between switches; a job "
+         "that gets other devices trains again after its restart (" +
+         to_text(platforms::restart_time_of(platform).value) +
+         " where it says none), and its checkpoint is written and read; rho is the time a job takes over that alone on an n-th of the "
+         "cluster, n jobs being there in the mean; the cluster is paid for and powered until the last job ends";
+}
 
 jobs::PolicySettings settings_of(const JobsOptions& o, const std::vector<const jobs::PolicyRow*>& policies) {
   jobs::PolicySettings settings;
@@ -146,7 +150,7 @@ int play_jobs(const JobsOptions& o, Terminal& terminal) {
     result["policies"].push_back(outcome_json(outcome, all));
     add_outcomes(result["outcomes"], outcome, all);
   }
-  result["rests_on"] = kRestsOn;
+  result["rests_on"] = what_it_rests_on(platform);
   if (!o.picture.empty()) {
     write_file_atomically(o.picture, jobs::to_svg(all, outcomes, platform));
     result["picture"] = o.picture;
