@@ -18,8 +18,8 @@ struct RecipeRow {
 };
 [[nodiscard]] std::span<const RecipeRow> recipe_table();
 
-/// "KEY=VALUE,...". Throws BadInput naming `where` and the key or value that is unknown, with the nearest one, or a key that stands twice, or
-/// file and line of lengths that cannot be read.
+/// "KEY=VALUE,...". Throws BadInput naming `where` and the key or value that is unknown, with the nearest one, or a key that stands twice;
+/// or naming file and line of lengths that cannot be read.
 [[nodiscard]] Recipe parse_recipe(std::string_view where, const std::string& text);
 
 /// Throws Refusal naming a choice that means nothing for the model (weights that are not trained where all are, experts or attention where

@@ -118,10 +118,9 @@ TEST_CASE("what changes nothing is refused") {
   check_failure(rehearse(gpt + "--normalize imagenet"), 1, {"--normalize", "--data"});
   for (const char* option : {"--dtype bf16", "--optimizer adam", "--backend onednn"})
     check_failure(rehearse(std::string("inspect ") + kGpt + " " + option), 2, {"--kernels"});
-  const auto file = std::filesystem::temp_directory_path() / "rehearsal_lengths.txt";
-  std::ofstream(file) << "3\n2\nmany\n";
-  check_failure(rehearse(gpt + "--recipe packed=" + file.string()), 1, {"rehearsal_lengths.txt", "line 3", "many"});
-  std::filesystem::remove(file);
+  const TemporaryFolder folder;
+  write_text(folder / "lengths.txt", "3\n2\nmany\n");
+  check_failure(rehearse(gpt + "--recipe packed=" + (folder / "lengths.txt")), 1, {"lengths.txt", "line 3", "many"});
 }
 
 TEST_CASE("a model too large for every plan is refused with what is missing") {
