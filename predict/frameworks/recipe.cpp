@@ -52,6 +52,12 @@ bool set_offloaded_blocks(Recipe& recipe, std::string_view value) {
   return true;
 }
 
+/// Tokens; nothing where the text is no length.
+std::optional<double> document_length(std::string_view text) {
+  const auto length = parse_number<double>(text);
+  return length && *length >= 1 && std::isfinite(*length) ? length : std::nullopt;
+}
+
 /// A length of a line. How many tokens of its own document a token stands among, in the mean: of lengths l it is the sum of l² over that
 /// of l.
 void set_documents(Recipe& recipe, const std::string& file) {
@@ -61,8 +67,8 @@ void set_documents(Recipe& recipe, const std::string& file) {
   int number = 1;
   for (std::string line; std::getline(in, line); ++number) {
     if (line.empty()) continue;
-    const auto length = parse_number<double>(line);
-    if (!length || !(*length >= 1)) throw BadInput(file, "line " + std::to_string(number) + ": '" + line + "' is no length of a document");
+    const auto length = document_length(line);
+    if (!length) throw BadInput(file, "line " + std::to_string(number) + ": '" + line + "' is no length of a document");
     sum += *length;
     squares += *length * *length;
     recipe.longest_document = std::max(recipe.longest_document, *length);
@@ -72,8 +78,8 @@ void set_documents(Recipe& recipe, const std::string& file) {
 }
 
 bool set_packed(Recipe& recipe, std::string_view value) {
-  const auto length = parse_number<double>(value);
-  if (value.empty() || (length && !(*length >= 1))) return false;
+  const auto length = document_length(value);
+  if (value.empty() || (!length && parse_number<double>(value))) return false;
   if (length)
     recipe.attention_window = recipe.longest_document = *length;
   else

@@ -77,7 +77,8 @@ TEST_CASE("packed documents attend to themselves alone") {
   // 100 tokens among 100 and 300 among 300: (100² + 300²) / 400 = 250 in the mean.
   CHECK(parse_recipe("--recipe", "packed=" + (folder / "lengths")).attention_window == 250);
   std::ofstream(folder / "lengths") << "100\nmany\n";
-  CHECK_THROWS_WITH(parse_recipe("--recipe", "packed=0"), contains("write packed=tokens|FILE"));
+  for (const char* none : {"0", "inf", ""})
+    CHECK_THROWS_WITH(parse_recipe("--recipe", std::string("packed=") + none), contains("write packed=tokens|FILE"));
   CHECK_THROWS_WITH(parse_recipe("--recipe", "packed=" + (folder / "lengths")), contains("lengths: line 2: 'many'"));
   CHECK_THROWS_WITH(parse_recipe("--recipe", "packed=" + (folder / "none")), contains("none: is neither a number of tokens nor a file"));
 }
