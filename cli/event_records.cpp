@@ -49,7 +49,7 @@ std::string key(unsigned field, Wire wire) { return varint(field << 3 | wire); }
 std::string text(unsigned field, const std::string& bytes) { return key(field, kText) + varint(bytes.size()) + bytes; }
 
 // Fields of Event, Summary and Summary.Value.
-enum Field : std::uint8_t {
+enum EventField : std::uint8_t {
   kFieldTime = 1,
   kFieldStep = 2,
   kFieldVersion = 3,

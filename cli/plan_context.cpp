@@ -17,36 +17,36 @@ using Member = std::variant<std::string Options::*, std::vector<std::string> Opt
                             std::optional<std::int64_t> Options::*, std::uint64_t Options::*>;
 
 template <typename Options>
-struct Kept {
+struct KeptSetting {
   const char* option;
   Member<Options> member;
 };
 
 using M = ModelOptions;
-constexpr std::array kTraining{Kept<M>{"bind", &M::binds},
-                               Kept<M>{"target", &M::target},
-                               Kept<M>{"freeze", &M::freeze},
-                               Kept<M>{"train", &M::train},
-                               Kept<M>{"lora", &M::lora},
-                               Kept<M>{"dropout", &M::dropout},
-                               Kept<M>{"lr", &M::lr},
-                               Kept<M>{"lr-scaling", &M::lr_scaling},
-                               Kept<M>{"base-batch", &M::base_batch},
-                               Kept<M>{"momentum", &M::momentum},
-                               Kept<M>{"nesterov", &M::nesterov},
-                               Kept<M>{"betas", &M::betas},
-                               Kept<M>{"trust", &M::trust},
-                               Kept<M>{"eps", &M::eps},
-                               Kept<M>{"weight-decay", &M::weight_decay},
-                               Kept<M>{"clip-norm", &M::clip_norm},
-                               Kept<M>{"clip-value", &M::clip_value},
-                               Kept<M>{"loss-scale", &M::loss_scale},
-                               Kept<M>{"seed", &M::seed}};
+constexpr std::array kTraining{KeptSetting<M>{"bind", &M::binds},
+                               KeptSetting<M>{"target", &M::target},
+                               KeptSetting<M>{"freeze", &M::freeze},
+                               KeptSetting<M>{"train", &M::train},
+                               KeptSetting<M>{"lora", &M::lora},
+                               KeptSetting<M>{"dropout", &M::dropout},
+                               KeptSetting<M>{"lr", &M::lr},
+                               KeptSetting<M>{"lr-scaling", &M::lr_scaling},
+                               KeptSetting<M>{"base-batch", &M::base_batch},
+                               KeptSetting<M>{"momentum", &M::momentum},
+                               KeptSetting<M>{"nesterov", &M::nesterov},
+                               KeptSetting<M>{"betas", &M::betas},
+                               KeptSetting<M>{"trust", &M::trust},
+                               KeptSetting<M>{"eps", &M::eps},
+                               KeptSetting<M>{"weight-decay", &M::weight_decay},
+                               KeptSetting<M>{"clip-norm", &M::clip_norm},
+                               KeptSetting<M>{"clip-value", &M::clip_value},
+                               KeptSetting<M>{"loss-scale", &M::loss_scale},
+                               KeptSetting<M>{"seed", &M::seed}};
 
 using P = PlatformOptions;
-constexpr std::array kPlace{Kept<P>{"platform", &P::platform}, Kept<P>{"nodes", &P::nodes}, Kept<P>{"devices", &P::devices},
-                            Kept<P>{"machine", &P::machine}};
-constexpr std::array kHow{Kept<P>{"recipe", &P::recipe}, Kept<P>{"imbalance", &P::imbalance}};
+constexpr std::array kPlace{KeptSetting<P>{"platform", &P::platform}, KeptSetting<P>{"nodes", &P::nodes},
+                            KeptSetting<P>{"devices", &P::devices}, KeptSetting<P>{"machine", &P::machine}};
+constexpr std::array kHow{KeptSetting<P>{"recipe", &P::recipe}, KeptSetting<P>{"imbalance", &P::imbalance}};
 
 std::string text_of(double number) {
   char text[32];
@@ -63,7 +63,7 @@ struct Printed {
 
 /// Those that differ from the default.
 template <typename Options, std::size_t kCount>
-void add_words(plan::Words& words, const std::array<Kept<Options>, kCount>& rows, const Options& o) {
+void add_words(plan::Words& words, const std::array<KeptSetting<Options>, kCount>& rows, const Options& o) {
   static const Options kDefault;
   for (const auto& row : rows)
     std::visit(
@@ -157,7 +157,8 @@ void take_place(PlatformOptions& o, const plan::PlanContext& context) {
 }
 
 std::string made_for(const plan::PlanContext& context) {
-  std::string text = context.model + " with --batch " + std::to_string(context.batch) + " --loss " + context.loss + " --dtype " + context.dtype;
+  std::string text =
+      context.model + " with --batch " + std::to_string(context.batch) + " --loss " + context.loss + " --dtype " + context.dtype;
   if (!context.optimizer.empty()) text += " --optimizer " + context.optimizer;
   for (const auto& argument : arguments_of(context.training)) text += " " + argument;
   return text;

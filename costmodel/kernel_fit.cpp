@@ -14,16 +14,16 @@
 namespace rehearsal::costmodel {
 namespace {
 
-struct Point {
+struct FitPoint {
   double flops, bytes, seconds, weight;
 };
 
 using Coefficients = Eigen::Vector3d;  // 1/F, 1/B, c
 
-Eigen::Vector3d features(const Point& p) { return {p.flops / p.seconds, p.bytes / p.seconds, 1.0 / p.seconds}; }
+Eigen::Vector3d features(const FitPoint& p) { return {p.flops / p.seconds, p.bytes / p.seconds, 1.0 / p.seconds}; }
 
 /// Least squares over the terms of `mask`; the others are zero. Nothing when a term would be negative.
-bool solve_subset(const std::vector<Point>& points, const std::vector<double>& weights, unsigned mask, Coefficients& out) {
+bool solve_subset(const std::vector<FitPoint>& points, const std::vector<double>& weights, unsigned mask, Coefficients& out) {
   std::vector<int> terms;
   for (int k = 0; k < 3; ++k)
     if ((mask >> k & 1U) != 0) terms.push_back(k);
@@ -49,9 +49,9 @@ bool solve_subset(const std::vector<Point>& points, const std::vector<double>& w
   return true;
 }
 
-double predict(const Coefficients& c, const Point& p) { return c[0] * p.flops + c[1] * p.bytes + c[2]; }
+double predict(const Coefficients& c, const FitPoint& p) { return c[0] * p.flops + c[1] * p.bytes + c[2]; }
 
-double loss(const std::vector<Point>& points, const std::vector<double>& weights, const Coefficients& c) {
+double loss(const std::vector<FitPoint>& points, const std::vector<double>& weights, const Coefficients& c) {
   double sum = 0;
   for (std::size_t i = 0; i < points.size(); ++i) {
     const double r = predict(c, points[i]) / points[i].seconds - 1;
@@ -61,7 +61,7 @@ double loss(const std::vector<Point>& points, const std::vector<double>& weights
 }
 
 /// Non-negative least squares by trying all subsets of the three terms.
-Coefficients solve(const std::vector<Point>& points, const std::vector<double>& weights) {
+Coefficients solve(const std::vector<FitPoint>& points, const std::vector<double>& weights) {
   Coefficients best = Coefficients::Zero();
   double least = HUGE_VAL;
   for (unsigned mask = 1; mask < 8; ++mask) {
@@ -73,7 +73,7 @@ Coefficients solve(const std::vector<Point>& points, const std::vector<double>& 
   return best;
 }
 
-FamilyFit fit_points(const std::vector<Point>& points) {
+FamilyFit fit_points(const std::vector<FitPoint>& points) {
   std::vector<double> weights;
   for (const auto& p : points) weights.push_back(p.weight);
   Coefficients c = solve(points, weights);
@@ -113,7 +113,7 @@ double seconds_of(const Calibration& c, const Sample& s) {
 
 /// Of the samples of this kind; false when there are too few.
 bool fit_link(const Calibration& c, std::string_view what, LinkFit& link) {
-  std::vector<Point> points;
+  std::vector<FitPoint> points;
   for (const auto& s : c.link_samples)
     if (s.what == what && s.seconds.value() > 0) points.push_back({0, s.size.value(), s.seconds.value(), 1});
   if (points.size() < 2) return false;
@@ -133,14 +133,14 @@ void fit_links(Calibration& c) {
 }  // namespace
 
 void fit(Calibration& c) {
-  std::map<Group, std::vector<Point>> groups;
+  std::map<Group, std::vector<FitPoint>> groups;
   const bool of_gpu = c.context.items.contains(std::string(kGpuItem));
   for (const auto& s : c.samples) {
     const double seconds = seconds_of(c, s);
     if (!(seconds > 0)) continue;
     // Fits speak of products of even sizes: others count as the work that takes such ones as long.
     const double share = of_gpu ? share_by_alignment(s.kernel) : 1;
-    const Point point{s.kernel.work.flops.value() / share, s.kernel.work.bytes.value(), seconds, s.from_training ? 3.0 : 1.0};
+    const FitPoint point{s.kernel.work.flops.value() / share, s.kernel.work.bytes.value(), seconds, s.from_training ? 3.0 : 1.0};
     const auto& k = s.kernel;
     groups[{k.op, k.implementation, k.family, k.dtype, k.threads}].push_back(point);
     const std::string any(any_kernel(k.implementation));

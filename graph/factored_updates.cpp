@@ -30,7 +30,7 @@ std::vector<Side> short_sides(const ParameterUse& use) {
 }
 
 /// The new average of products of a gradient with itself, and what is decomposed of it every few steps.
-struct Factor {
+struct KroneckerFactor {
   TensorId average, made;
 };
 
@@ -45,7 +45,7 @@ struct Decomposition {
   Attributes attributes;
 };
 
-Factor factor_of(UpdateWriter& w, TensorId gradient, const KeptFactor& kept, const Decomposition& rule, Side side) {
+KroneckerFactor factor_of(UpdateWriter& w, TensorId gradient, const KeptFactor& kept, const Decomposition& rule, Side side) {
   const double share = rule.attributes.number("decay", 0);
   const bool rows = side == Side::Rows;
   const TensorId gram = w.product(gradient, gradient, rows ? "trans_b" : "trans_a", rows ? ".row_gram" : ".column_gram");
@@ -100,7 +100,7 @@ std::vector<TensorId> build_shampoo(GraphBuilder& builder, const UpdateOperands&
                             {"eps", attributes.number("root_eps", 0)},
                             {"interval", static_cast<std::int64_t>(attributes.number("interval", 1))}}};
   for (const Side side : sides) {
-    const Factor factor = factor_of(w, gradient, {o.slots[slot], o.slots[slot + 1], o.step}, rule, side);
+    const KroneckerFactor factor = factor_of(w, gradient, {o.slots[slot], o.slots[slot + 1], o.step}, rule, side);
     slot += 2;
     results.insert(results.end(), {factor.average, factor.made});
     direction = multiplied(w, {side, factor.made}, direction, ".turned");
@@ -127,7 +127,7 @@ std::vector<TensorId> build_soap(GraphBuilder& builder, const UpdateOperands& o,
   std::vector<TensorId> bases, kept;
   TensorId turned = gradient;
   for (const Side side : sides) {
-    const Factor factor = factor_of(w, gradient, {o.slots[slot], o.slots[slot + 1], o.step}, rule, side);
+    const KroneckerFactor factor = factor_of(w, gradient, {o.slots[slot], o.slots[slot + 1], o.step}, rule, side);
     slot += 2;
     kept.insert(kept.end(), {factor.average, factor.made});
     bases.push_back(factor.made);

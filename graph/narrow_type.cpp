@@ -22,9 +22,9 @@ bool is_product(const Node& node) {
 }
 
 /// Which nodes compute in f32.
-class Kept {
+class KeptInF32 {
  public:
-  explicit Kept(const Graph& model) : model_(model), kept_(model.nodes().size(), false) {
+  explicit KeptInF32(const Graph& model) : model_(model), kept_(model.nodes().size(), false) {
     for (std::size_t n = 0; n < model.nodes().size(); ++n) {
       const Node& node = model.nodes()[n];
       if (schema(node).name != "BatchNormApply") continue;
@@ -95,7 +95,7 @@ class Kept {
 /// Copies a model node by node, with casts where f32 and 16 bits meet.
 class Narrowing {
  public:
-  Narrowing(const Graph& model, const Kept& kept, DType dtype)
+  Narrowing(const Graph& model, const KeptInF32& kept, DType dtype)
       : model_(model), kept_(kept), dtype_(dtype), copy_(model.tensors().size(), TensorId::None), narrow_(narrow_sources()) {}
 
   Graph build() && {
@@ -188,7 +188,7 @@ class Narrowing {
   }
 
   const Graph& model_;
-  const Kept& kept_;
+  const KeptInF32& kept_;
   DType dtype_;
   GraphBuilder builder_;
   std::vector<TensorId> copy_;
@@ -199,7 +199,7 @@ class Narrowing {
 }  // namespace
 
 NarrowedGraph with_narrow_type(const Graph& model, DType dtype) {
-  const Kept kept(model);
+  const KeptInF32 kept(model);
   if (kept.count() == 0) return {with_float_type(model, dtype), 0, {}, 0, 0};
   return {Narrowing(model, kept, dtype).build(), kept.count(), kept.first(), kept.fewest(), kept.share()};
 }

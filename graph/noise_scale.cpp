@@ -8,14 +8,14 @@ namespace rehearsal::graph {
 namespace {
 
 /// What is measured of each gradient.
-struct Measured {
+struct MeasuredSquares {
   std::string_view op;
   Attributes attributes;
   std::string_view name;
 };
 
 /// The sum over all gradients, stored.
-TensorId stored_sum(GraphBuilder& builder, std::span<const TensorId> gradients, const Measured& measured) {
+TensorId stored_sum(GraphBuilder& builder, std::span<const TensorId> gradients, const MeasuredSquares& measured) {
   const auto& [op, attributes, what] = measured;
   const std::string name = std::string(kMeasuredPrefix).append(what);
   const Phase phase = op == kSquaresOfParts ? Phase::Backward : Phase::Update;  // parts are there before they are added up

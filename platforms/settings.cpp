@@ -17,20 +17,20 @@ namespace {
 using nlohmann::json;
 
 /// A part of a platform's file and how its figures are called.
-struct Part {
+struct SettingPart {
   std::string_view prefix;
   bool of_nodes;
   std::string_view key;  ///< of the part in its group of nodes, or in the document; empty: the whole
 };
-constexpr std::array kParts{Part{"device.peaks.", true, "peaks"},
-                            Part{"device.", true, "device"},
-                            Part{"link.", true, "intra"},
-                            Part{"nic.", true, "nic"},
-                            Part{"node.storage.", true, "storage"},
-                            Part{"node.", true, ""},
-                            Part{"storage.", false, "storage"},
-                            Part{"topology.", false, "topology"},
-                            Part{"", false, ""}};
+constexpr std::array kParts{SettingPart{"device.peaks.", true, "peaks"},
+                            SettingPart{"device.", true, "device"},
+                            SettingPart{"link.", true, "intra"},
+                            SettingPart{"nic.", true, "nic"},
+                            SettingPart{"node.storage.", true, "storage"},
+                            SettingPart{"node.", true, ""},
+                            SettingPart{"storage.", false, "storage"},
+                            SettingPart{"topology.", false, "topology"},
+                            SettingPart{"", false, ""}};
 
 /// What identifies a device for its libraries is no figure that another value of says something new about.
 bool is_figure(std::string_view key, const json& value) {
@@ -41,14 +41,14 @@ bool is_figure(std::string_view key, const json& value) {
 }
 
 /// Nothing where a group of nodes has no such part.
-json* part_of(const Part& part, json& owner) {
+json* part_of(const SettingPart& part, json& owner) {
   json* at = part.prefix.starts_with("device.") ? &owner.at("device") : &owner;
   if (part.key.empty() || part.key == "device") return at;
   const auto found = at->find(part.key);
   return found == at->end() ? nullptr : &*found;
 }
 
-std::vector<json*> owners_of(const Part& part, json& document) {
+std::vector<json*> owners_of(const SettingPart& part, json& document) {
   if (!part.of_nodes) return {&document};
   std::vector<json*> groups;
   for (auto& group : document.at("nodes")) groups.push_back(&group);

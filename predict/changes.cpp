@@ -27,7 +27,7 @@ bool is_left_out(const ChangedPlan& changed, const plan::Plan& plan, std::int64_
 }
 
 /// A change, and the plan with it.
-struct Tried {
+struct TriedChange {
   ChangedPlan change;
   Assessment assessment;
 };
@@ -53,8 +53,8 @@ class Trial {
   [[nodiscard]] std::optional<Assessment> of(const plan::Plan& plan) { return over() ? std::nullopt : assessed(predictor_, plan); }
 
   /// Every change of one key.
-  [[nodiscard]] std::vector<Tried> of_changes(const plan::Plan& plan) {
-    std::vector<Tried> all;
+  [[nodiscard]] std::vector<TriedChange> of_changes(const plan::Plan& plan) {
+    std::vector<TriedChange> all;
     for (auto& change : changed_plans(predictor_, plan)) {
       if (is_left_out(change, plan, predictor_.batch())) continue;
       if (auto assessment = of(change.plan)) all.push_back({std::move(change), std::move(*assessment)});
@@ -76,7 +76,7 @@ class RemedySearch {
       : trial_(trial), plan_(plan), goal_(goal), before_(std::move(before)), singles_(trial.of_changes(plan)) {}
 
   std::optional<FittingPlan> find() && {
-    const Tried* quickest = nullptr;
+    const TriedChange* quickest = nullptr;
     for (const auto& one : singles_)
       if (reached(one.assessment) && (quickest == nullptr || one.assessment.step < quickest->assessment.step)) quickest = &one;
     std::optional<FittingPlan> single;
@@ -99,13 +99,13 @@ class RemedySearch {
 
   /// Of every key the changes that save memory, but for those that another one of the key is better than in memory and time.
   void find_savers() {
-    const auto better = [](const Tried& a, const Tried& b) {
-      const auto rank = [](const Tried& t) { return std::pair(t.assessment.memory_bytes, t.assessment.step.value()); };
+    const auto better = [](const TriedChange& a, const TriedChange& b) {
+      const auto rank = [](const TriedChange& t) { return std::pair(t.assessment.memory_bytes, t.assessment.step.value()); };
       return a.change.key == b.change.key && rank(a) < rank(b) && a.assessment.step <= b.assessment.step;
     };
     for (const auto& one : singles_) {
       if (before_ && one.assessment.memory_bytes >= before_->memory_bytes) continue;
-      if (std::ranges::none_of(singles_, [&](const Tried& other) { return better(other, one); })) savers_.push_back(&one);
+      if (std::ranges::none_of(singles_, [&](const TriedChange& other) { return better(other, one); })) savers_.push_back(&one);
     }
   }
 
@@ -125,7 +125,7 @@ class RemedySearch {
   /// Of every key the change that saves most memory, the greatest saving first, until the goal is reached.
   bool add_changes() {
     auto order = savers_;
-    std::ranges::stable_sort(order, {}, [](const Tried* t) { return t->assessment.memory_bytes; });
+    std::ranges::stable_sort(order, {}, [](const TriedChange* t) { return t->assessment.memory_bytes; });
     std::set<std::string_view> keys;
     for (const auto* one : order) {
       if (!keys.insert(one->change.key).second) continue;
@@ -168,8 +168,8 @@ class RemedySearch {
   const plan::Plan& plan_;
   Goal goal_;
   std::optional<Assessment> before_;
-  std::vector<Tried> singles_;
-  std::vector<const Tried*> savers_;
+  std::vector<TriedChange> singles_;
+  std::vector<const TriedChange*> savers_;
   std::vector<std::pair<std::string_view, const ChangedPlan*>> chosen_;  ///< by key; nullptr: as it was
   std::optional<Assessment> now_;
 };

@@ -31,7 +31,7 @@ struct Arrival {
 };
 
 /// A collective between replicas of several kinds: the players of a stage come to it one by one, and it begins with the last.
-struct Meeting {
+struct PricedMeeting {
   std::size_t here = 0;
   double begin = 0, seconds = 0;
 };
@@ -47,7 +47,7 @@ struct Play {
   std::vector<std::vector<int>> kinds;  ///< of replicas: a rank for every stage
   std::size_t micro_batches;            ///< that have a number
   std::map<MessageKey, Arrival> messages;
-  std::map<MeetingKey, Meeting> meetings;
+  std::map<MeetingKey, PricedMeeting> meetings;
 };
 
 /// One rank's way through its slots.

@@ -28,23 +28,25 @@ Pieces pieces_of(const WholeRun& run, const Disturbances& d) {
 
 /// How a piece comes to count. `again` is what that takes from a start on the last checkpoint: the piece and its writing. `left` is what
 /// it takes from the moment on at which the piece before counts: that one's writing is a part of this piece.
-struct Stretch {
+struct TrainedStretch {
   double left = 0, again = 0;
 };
 
-Stretch first_stretch(const Pieces& p, const Disturbances& d) {
+TrainedStretch first_stretch(const Pieces& p, const Disturbances& d) {
   const double whole = p.first() + d.writing.value();
   return {whole, whole};
 }
-Stretch middle_stretch(const Pieces& p, const Disturbances& d) { return {p.each, p.each + d.writing.value()}; }
+TrainedStretch middle_stretch(const Pieces& p, const Disturbances& d) { return {p.each, p.each + d.writing.value()}; }
 /// A short last piece waits for the writing of the one before.
-Stretch last_stretch(const Pieces& p, const Disturbances& d) { return {std::max(p.last, d.writing.value()), p.last + d.writing.value()}; }
+TrainedStretch last_stretch(const Pieces& p, const Disturbances& d) {
+  return {std::max(p.last, d.writing.value()), p.last + d.writing.value()};
+}
 
 /// Expected seconds until a piece counts. With failures at rate r, P the time until the first one or the end of x, E[P] = (1 - exp(-r x)) /
 /// r. From a start: a = E[P(again)] + (1 - exp(-r again)) (recovery + a). Otherwise: b = E[P(left)] + (1 - exp(-r left)) (recovery + a).
 /// Recovery, in which machines fail, too, while they start: waiting exp(r R) + (exp(r R) - 1) / r. Together b = (1 + r waiting) exp(r R)
 /// exp(r again) (1 - exp(-r left)) / r, and a the same with left = again.
-double expected(const Stretch& s, const Disturbances& d) {
+double expected(const TrainedStretch& s, const Disturbances& d) {
   const double rate = 1 / d.between_failures.value();
   if (rate == 0) return s.left;
   const double waiting = d.waits * d.waiting.value();
@@ -89,7 +91,7 @@ class AddedTime {
 
   /// Of one piece: nothing is added, or what had run when it failed, and what that lost of the piece before, recovery and failures of the
   /// repetition.
-  [[nodiscard]] Complex of(const Stretch& s, double w) const {
+  [[nodiscard]] Complex of(const TrainedStretch& s, double w) const {
     const Complex recovered = recovery(w);
     const Complex repeated = std::exp(-rate_ * s.again) / (1.0 - failed_within(w, s.again) * recovered);
     return std::exp(-rate_ * s.left) + failed_within(w, s.left) * turned(w, s.again - s.left) * recovered * repeated;

@@ -40,7 +40,7 @@ Shortlist::Options shortlist_of(const SearchOptions& o) {
 }
 
 /// What one predictor may still spend.
-struct Budget {
+struct SearchBudget {
   double seconds = 0;                 ///< since the search of this predictor began
   std::optional<std::int64_t> plans;  ///< assessed
 };
@@ -48,7 +48,7 @@ struct Budget {
 /// Assesses the plans of one predictor one by one and keeps account.
 class Searching {
  public:
-  Searching(predict::Predictor& predictor, const SearchOptions& options, const Budget& budget, Shortlist& best, Progress& progress)
+  Searching(predict::Predictor& predictor, const SearchOptions& options, const SearchBudget& budget, Shortlist& best, Progress& progress)
       : predictor_(predictor), options_(options), budget_(budget), best_(best), progress_(progress) {}
 
   void run() {
@@ -323,7 +323,7 @@ class Searching {
 
   predict::Predictor& predictor_;
   const SearchOptions& options_;
-  Budget budget_;
+  SearchBudget budget_;
   Shortlist& best_;
   Progress& progress_;
   Clock::time_point start_ = Clock::now();
@@ -366,10 +366,10 @@ class Choice {
 
  private:
   /// What is left, in equal parts for the jobs left.
-  [[nodiscard]] Budget budget(std::size_t jobs_left) const {
+  [[nodiscard]] SearchBudget budget(std::size_t jobs_left) const {
     const double whole = options_.seconds.value_or(options_.plans ? std::numeric_limits<double>::infinity() : kDefaultSeconds);
     const double searching = whole * (options_.player == nullptr ? 1 : 1 - kKeptForPlaying);
-    Budget own{std::max(0.0, (searching - seconds_since(start_)) / static_cast<double>(jobs_left)), {}};
+    SearchBudget own{std::max(0.0, (searching - seconds_since(start_)) / static_cast<double>(jobs_left)), {}};
     if (options_.plans) own.plans = std::max<std::int64_t>(1, (*options_.plans - result_.searched) / static_cast<std::int64_t>(jobs_left));
     return own;
   }

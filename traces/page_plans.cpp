@@ -87,18 +87,18 @@ std::string front(std::span<const FoundPlan> plans) {
   svg += "<path d=\"" + line + "\" fill=\"none\" stroke=\"var(--forward)\"/>";
   for (const auto& plan : plans)
     svg += "<circle cx=\"" + fixed(x.at(plan.step_seconds)) + "\" cy=\"" + fixed(y.at(plan.memory_bytes)) + "\" r=\"5\" fill=\"var(--" +
-           (on_front(plan, plans) ? "forward" : "prologue") + ")\"><title>" + xml_escaped(plan.plan) + ": " + seconds_text(plan.step_seconds) +
-           ", " + bytes_text(plan.memory_bytes) + "</title></circle>";
+           (on_front(plan, plans) ? "forward" : "prologue") + ")\"><title>" + xml_escaped(plan.plan) + ": " +
+           seconds_text(plan.step_seconds) + ", " + bytes_text(plan.memory_bytes) + "</title></circle>";
   return svg + "</svg>\n<p>Plans on the line are quicker than all that need no more memory.</p>\n";
 }
 
-struct Part {
+struct DrawnPart {
   const char *name, *colour;
   double FoundPlan::*seconds;
 };
-constexpr std::array kParts{Part{"computing", "forward", &FoundPlan::compute},
-                            Part{"exposed communication", "message", &FoundPlan::communication},
-                            Part{"pipeline bubble", "prologue", &FoundPlan::bubble}, Part{"the rest", "update", &FoundPlan::rest}};
+constexpr std::array kParts{
+    DrawnPart{"computing", "forward", &FoundPlan::compute}, DrawnPart{"exposed communication", "message", &FoundPlan::communication},
+    DrawnPart{"pipeline bubble", "prologue", &FoundPlan::bubble}, DrawnPart{"the rest", "update", &FoundPlan::rest}};
 
 /// Where a step goes, in shares of it.
 std::string bar(const FoundPlan& plan) {
@@ -112,11 +112,11 @@ std::string bar(const FoundPlan& plan) {
 
 std::string row(const FoundPlan& plan, const FoundPlan& first) {
   const bool is_first = &plan == &first;
-  return std::string("<tr") + (is_first ? " class=\"best\"" : "") + "><td class=\"text\">" + xml_escaped(plan.plan) + "</td><td>" + bar(plan) +
-         "</td><td>" + seconds_text(plan.step_seconds) + "</td><td>" + seconds_text(plan.low) + " to " + seconds_text(plan.high) +
-         "</td><td>" + bytes_text(plan.memory_bytes) + "</td><td>" + xml_escaped(to_text(Dollars(plan.cost_dollars))) +
-         "</td><td class=\"text\">" + (is_first ? "the best" : trade(plan, first)) + "</td><td class=\"text\">" + xml_escaped(plan.why_not) +
-         "</td></tr>\n";
+  return std::string("<tr") + (is_first ? " class=\"best\"" : "") + "><td class=\"text\">" + xml_escaped(plan.plan) + "</td><td>" +
+         bar(plan) + "</td><td>" + seconds_text(plan.step_seconds) + "</td><td>" + seconds_text(plan.low) + " to " +
+         seconds_text(plan.high) + "</td><td>" + bytes_text(plan.memory_bytes) + "</td><td>" +
+         xml_escaped(to_text(Dollars(plan.cost_dollars))) + "</td><td class=\"text\">" + (is_first ? "the best" : trade(plan, first)) +
+         "</td><td class=\"text\">" + xml_escaped(plan.why_not) + "</td></tr>\n";
 }
 
 }  // namespace
@@ -124,8 +124,8 @@ std::string row(const FoundPlan& plan, const FoundPlan& first) {
 std::string plans_section(const FoundPlans& found) {
   const auto& plans = found.plans;
   std::string text = "<h2>Plans for " + xml_escaped(found.model) + " on " + xml_escaped(found.platform) + "</h2>\n<p>batch " +
-                     std::to_string(found.batch) + ", " + xml_escaped(found.dtype) + ", as " + xml_escaped(found.framework) + " runs it; least " +
-                     xml_escaped(found.objective) + " first</p>\n";
+                     std::to_string(found.batch) + ", " + xml_escaped(found.dtype) + ", as " + xml_escaped(found.framework) +
+                     " runs it; least " + xml_escaped(found.objective) + " first</p>\n";
   if (plans.size() > 1) text += front(plans);
   text += "<p class=\"key\">";
   for (const auto& part : kParts) text += std::string("<span style=\"background:var(--") + part.colour + ")\"></span>" + part.name;

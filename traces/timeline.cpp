@@ -8,14 +8,14 @@
 namespace rehearsal::traces {
 namespace {
 
-struct Span {
+struct DrawnSpan {
   double begin = 0, end = 0;
 };
 
 /// Spans in order of time, overlapping ones joined.
-std::vector<Span> joined_spans(std::vector<Span> spans) {
-  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
-  std::vector<Span> result;
+std::vector<DrawnSpan> joined_spans(std::vector<DrawnSpan> spans) {
+  std::sort(spans.begin(), spans.end(), [](const DrawnSpan& a, const DrawnSpan& b) { return a.begin < b.begin; });
+  std::vector<DrawnSpan> result;
   for (const auto& s : spans) {
     if (!result.empty() && s.begin <= result.back().end)
       result.back().end = std::max(result.back().end, s.end);
@@ -26,9 +26,9 @@ std::vector<Span> joined_spans(std::vector<Span> spans) {
 }
 
 /// Seconds of [begin, end) that are covered by joined spans.
-double covered(const std::vector<Span>& spans, double begin, double end) {
+double covered(const std::vector<DrawnSpan>& spans, double begin, double end) {
   double seconds = 0;
-  auto at = std::lower_bound(spans.begin(), spans.end(), begin, [](const Span& s, double t) { return s.end <= t; });
+  auto at = std::lower_bound(spans.begin(), spans.end(), begin, [](const DrawnSpan& s, double t) { return s.end <= t; });
   for (; at != spans.end() && at->begin < end; ++at) seconds += std::max(0.0, std::min(at->end, end) - std::max(at->begin, begin));
   return seconds;
 }
@@ -36,7 +36,7 @@ double covered(const std::vector<Span>& spans, double begin, double end) {
 /// Events of one rank in one step, sorted out.
 struct StepEvents {
   std::vector<const Event*> computing;  ///< in order of time
-  std::vector<Span> messages;           ///< joined
+  std::vector<DrawnSpan> messages;      ///< joined
 };
 
 StepEvents sorted_out(const RankTrace& rank, const std::vector<const Event*>& events) {

@@ -80,11 +80,11 @@ constexpr double kTrainingPageWidth = 760, kPlotHeight = 200, kLeftMargin = 70, 
 constexpr std::array kTrainingPageColours{"#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#475569"};
 constexpr std::size_t kMostPoints = 1500;  ///< of a curve: more than a page has pixels
 
-struct Point {
+struct CurvePoint {
   double x = 0, y = 0;
 };
 struct Curve {
-  std::vector<Point> points;
+  std::vector<CurvePoint> points;
   std::string colour;
   bool dotted = false;
 };
@@ -109,21 +109,21 @@ std::string number_text(double value) {
 }
 
 /// Of neighbours that fall on one pixel the lowest and the highest stay, so that a spike is seen.
-std::vector<Point> thinned(const std::vector<Point>& points) {
+std::vector<CurvePoint> thinned(const std::vector<CurvePoint>& points) {
   if (points.size() <= kMostPoints) return points;
-  std::vector<Point> few;
+  std::vector<CurvePoint> few;
   const auto size = 2 * points.size() / kMostPoints + 1;
   for (std::size_t at = 0; at < points.size(); at += size) {
     const auto begin = points.begin() + static_cast<std::ptrdiff_t>(at);
     const auto end = points.begin() + static_cast<std::ptrdiff_t>(std::min(points.size(), at + size));
-    auto [low, high] = std::minmax_element(begin, end, [](const Point& a, const Point& b) { return a.y < b.y; });
+    auto [low, high] = std::minmax_element(begin, end, [](const CurvePoint& a, const CurvePoint& b) { return a.y < b.y; });
     few.push_back(*std::min(low, high));
     if (low != high) few.push_back(*std::max(low, high));
   }
   return few;
 }
 
-struct Range {
+struct AxisRange {
   double low = HUGE_VAL, high = -HUGE_VAL;
   void add(double v) { low = std::min(low, v), high = std::max(high, v); }
   [[nodiscard]] double size() const { return high > low ? high - low : 1; }
@@ -148,7 +148,7 @@ std::string label(double x, double y, const char* anchor, double value) {
 }
 
 std::string drawn(const Chart& chart) {
-  Range xs, ys;
+  AxisRange xs, ys;
   for (const auto& curve : chart.curves)
     for (const auto& p : curve.points) xs.add(p.x), ys.add(p.y);
   if (chart.from_zero) ys.add(0);
@@ -201,7 +201,7 @@ std::string summary(const MetricsFile& training, std::size_t number) {
     text += ": " + number_text(losses.front().x) + " to " + number_text(losses.back().x) + " steps, loss from " +
             number_text(losses.front().y) + " to " + number_text(losses.back().y);
   const auto evaluated = curve_of(training, &MetricsEntry::eval_loss, number).points;
-  const auto lowest = std::ranges::min_element(evaluated, {}, &Point::y);
+  const auto lowest = std::ranges::min_element(evaluated, {}, &CurvePoint::y);
   if (lowest != evaluated.end()) text += ", lowest on held-out data " + number_text(lowest->y) + " at step " + number_text(lowest->x);
   return text + "</li>\n";
 }

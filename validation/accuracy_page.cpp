@@ -31,7 +31,7 @@ svg text{fill:var(--soft);font-size:11px}.key i{display:inline-block;width:10px;
 </style></head><body><h1>Predictions against published training runs</h1>
 )";
 
-struct Point {
+struct RecordPoint {
   double measured, predicted;
   std::size_t family;
   const Verdict* verdict;
@@ -47,8 +47,8 @@ std::string text_of(const char* format, double value) {
 
 std::string percent(double share) { return text_of("%.1f %%", 100 * share); }
 
-std::vector<Point> points_of(std::span<const Verdict> verdicts, std::span<const Record> records, const Summary& summary) {
-  std::vector<Point> points;
+std::vector<RecordPoint> points_of(std::span<const Verdict> verdicts, std::span<const Record> records, const Summary& summary) {
+  std::vector<RecordPoint> points;
   for (std::size_t i = 0; i < verdicts.size(); ++i) {
     const auto key = scored_key(verdicts[i]);
     if (key.empty() || !verdicts[i].errors.contains(key)) continue;
@@ -74,18 +74,18 @@ std::string with_unit(std::string_view key, double value) {
 /// Runs of one family of which one quantity was published: they share a picture.
 struct Panel {
   std::string family, key;
-  std::vector<const Point*> points;
+  std::vector<const RecordPoint*> points;
 };
 
-std::vector<Panel> panels_of(const std::vector<Point>& points, const Summary& summary) {
-  std::map<std::pair<std::size_t, std::string>, std::vector<const Point*>> groups;
+std::vector<Panel> panels_of(const std::vector<RecordPoint>& points, const Summary& summary) {
+  std::map<std::pair<std::size_t, std::string>, std::vector<const RecordPoint*>> groups;
   for (const auto& p : points) groups[{p.family, p.key}].push_back(&p);
   std::vector<Panel> panels;
   for (auto& [group, of] : groups) panels.push_back({summary.families[group.first].family, group.second, std::move(of)});
   return panels;
 }
 
-bool is_held(const Point& p) {
+bool is_held(const RecordPoint& p) {
   const auto& predicted = p.verdict->predicted.at(p.key);
   return predicted.low <= p.measured && p.measured <= predicted.high;
 }
@@ -112,7 +112,7 @@ std::string line(double x1, double y1, double x2, double y2, const char* style) 
 }
 
 /// One run: where it was published (across), predicted (up), and the interval.
-std::string mark(const Point& p, const Decades& axis) {
+std::string mark(const RecordPoint& p, const Decades& axis) {
   const double x = axis.at(p.measured), y = kPanelSide - axis.at(p.predicted);
   const auto& predicted = p.verdict->predicted.at(p.key);
   const auto up = [&](double value) { return kPanelSide - std::clamp(axis.at(std::max(value, 1e-300)), 0.0, kPanelSide); };
@@ -154,7 +154,7 @@ std::string picture(const Panel& panel) {
   return svg + end(0, "start", std::pow(10, axis.low)) + end(kPanelSide, "end", std::pow(10, axis.high)) + "</svg></figure>\n";
 }
 
-std::string histogram(const std::vector<Point>& points) {
+std::string histogram(const std::vector<RecordPoint>& points) {
   std::array<double, kBins> bins{};
   for (const auto& p : points) {
     const double place = (std::clamp(p.error(), -kWidestError, kWidestError) + kWidestError) / (2 * kWidestError);
@@ -188,15 +188,16 @@ std::string family_table(const Summary& summary) {
   return html + "</table>";
 }
 
-std::string worst_table(std::vector<Point> points) {
-  const auto badness = [](const Point& p) { return std::fabs(std::log(p.predicted / p.measured)); };
+std::string worst_table(std::vector<RecordPoint> points) {
+  const auto badness = [](const RecordPoint& p) { return std::fabs(std::log(p.predicted / p.measured)); };
   const auto count = std::min(kWorst, points.size());
   std::partial_sort(points.begin(), points.begin() + static_cast<std::ptrdiff_t>(count), points.end(),
-                    [&](const Point& a, const Point& b) { return badness(a) > badness(b); });
+                    [&](const RecordPoint& a, const RecordPoint& b) { return badness(a) > badness(b); });
   std::string html = "<table><tr><th>record</th><th>quantity</th><th>measured</th><th>predicted</th><th>error</th></tr>";
   for (std::size_t i = 0; i < count; ++i)
-    html += "<tr><td>" + xml_escaped(points[i].verdict->id) + "</td><td>" + points[i].key + "</td><td>" + text_of("%.4g", points[i].measured) +
-            "</td><td>" + text_of("%.4g", points[i].predicted) + "</td><td>" + percent(points[i].error()) + "</td></tr>";
+    html += "<tr><td>" + xml_escaped(points[i].verdict->id) + "</td><td>" + points[i].key + "</td><td>" +
+            text_of("%.4g", points[i].measured) + "</td><td>" + text_of("%.4g", points[i].predicted) + "</td><td>" +
+            percent(points[i].error()) + "</td></tr>";
   return html + "</table>";
 }
 

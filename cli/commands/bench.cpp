@@ -56,16 +56,16 @@ double cpu_seconds_of(Work&& work) {
 }
 
 /// A file that is gone with it.
-class TemporaryFile {
+class ImportedFile {
  public:
-  explicit TemporaryFile(const std::string& name)
+  explicit ImportedFile(const std::string& name)
       : path_(std::filesystem::temp_directory_path() / (name + "." + std::to_string(::getpid()) + ".onnx")) {}
-  ~TemporaryFile() {
+  ~ImportedFile() {
     std::error_code ignored;
     std::filesystem::remove(path_, ignored);
   }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ImportedFile(const ImportedFile&) = delete;
+  ImportedFile& operator=(const ImportedFile&) = delete;
   [[nodiscard]] std::string path() const { return path_.string(); }
 
  private:
@@ -144,7 +144,7 @@ constexpr std::string_view kLargeModel = "zoo:gpt?layers=96&hidden=12288&heads=9
 
 /// GPT-3 175B without weights: shapes of every tensor, and the whole graph of a training step with Adam.
 Json bench_large_import() {
-  const TemporaryFile file("rehearsal-bench-large");
+  const ImportedFile file("rehearsal-bench-large");
   (void)cost_of([&] { formats::export_onnx(graph::zoo::build(std::string(kLargeModel), 1), file.path(), {}); });
   const auto import = [&] { return formats::import_onnx(file.path(), {}); };
   const Cost shapes = least_cost_of([&] { (void)import(); });
@@ -162,7 +162,7 @@ Json bench_large_import() {
 
 /// A model of half a gigabyte, against reading its bytes.
 Json bench_import(const BenchOptions&) {
-  const TemporaryFile file("rehearsal-bench");
+  const ImportedFile file("rehearsal-bench");
   (void)cost_of([&] {
     formats::ExportOptions options;
     options.weights = true;

@@ -1,10 +1,10 @@
-#include "cli/command.hpp"
+#include "exec/conformance.hpp"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "exec/conformance.hpp"
+#include "cli/command.hpp"
 #include "formats/onnx/backend_case.hpp"
 
 namespace rehearsal::cli {
@@ -20,7 +20,7 @@ struct ConformanceOptions {
 
 /// `skipped`: there is nothing to check. Refused cases count as skipped too.
 enum class Outcome : std::uint8_t { Pass, Fail, Refused, Skipped };
-struct Verdict {
+struct CaseVerdict {
   Outcome outcome = Outcome::Pass;
   std::string reason;
 };
@@ -31,7 +31,7 @@ std::vector<exec::Fed> fed(const std::vector<formats::NamedValue>& values) {
   return result;
 }
 
-Verdict gradient_verdict(const exec::GradientCheck& check) {
+CaseVerdict gradient_verdict(const exec::GradientCheck& check) {
   switch (check.verdict) {
     case exec::GradientCheck::Verdict::Agrees:
       return {};
@@ -45,18 +45,18 @@ Verdict gradient_verdict(const exec::GradientCheck& check) {
   return {Outcome::Skipped, "not differentiable: " + check.reason};
 }
 
-Verdict verdict_on(const BackendCase& one, std::size_t data_set, bool gradients) {
+CaseVerdict verdict_on(const BackendCase& one, std::size_t data_set, bool gradients) {
   const auto data = formats::read_data_set(one, data_set);
   const auto imported = formats::import_case(one, data);
   const auto inputs = fed(imported.inputs);
   if (const auto wrong = exec::forward_difference(imported.graph, inputs, fed(imported.expected), {one.relative, one.absolute}))
     return {Outcome::Fail, *wrong};
-  return gradients ? gradient_verdict(exec::check_gradient(imported.graph, inputs)) : Verdict{};
+  return gradients ? gradient_verdict(exec::check_gradient(imported.graph, inputs)) : CaseVerdict{};
 }
 
-Verdict verdict_on(const BackendCase& one, bool gradients) {
+CaseVerdict verdict_on(const BackendCase& one, bool gradients) {
   if (!one.faulty.empty()) return {Outcome::Skipped, one.faulty};
-  Verdict verdict;
+  CaseVerdict verdict;
   try {
     for (std::size_t i = 0; i < formats::data_sets_of(one) && verdict.outcome == Outcome::Pass; ++i)
       verdict = verdict_on(one, i, gradients);
@@ -67,7 +67,7 @@ Verdict verdict_on(const BackendCase& one, bool gradients) {
   return verdict;
 }
 
-std::string word_of(const Verdict& verdict) {
+std::string word_of(const CaseVerdict& verdict) {
   constexpr const char* kWords[] = {"pass", "fail", "refused", "skipped"};
   return kWords[static_cast<std::size_t>(verdict.outcome)];
 }
@@ -81,7 +81,7 @@ int conformance(const ConformanceOptions& o, Terminal& terminal) {
   std::int64_t counts[4] = {};
   Json list = Json::array();
   for (const BackendCase& one : cases) {
-    const Verdict verdict = verdict_on(one, o.gradients);
+    const CaseVerdict verdict = verdict_on(one, o.gradients);
     ++counts[static_cast<std::size_t>(verdict.outcome)];
     if (!terminal.json())
       terminal.out() << one.name << ": " << word_of(verdict) << (verdict.reason.empty() ? "" : ": ") << verdict.reason << "\n"

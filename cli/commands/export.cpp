@@ -13,7 +13,7 @@
 namespace rehearsal::cli {
 namespace {
 
-struct ExportOptions {
+struct ExportRequest {
   std::string plan, framework, output;
   ModelOptions model;
 };
@@ -29,7 +29,7 @@ void refuse_other_training(const ModelOptions& o) {
   if (o.clip_value) refuse("--clip-value");
 }
 
-exchange::TrainingJob export_job(ExportOptions o) {
+exchange::TrainingJob export_job(ExportRequest o) {
   const auto file = plan_argument(o.plan);
   take_context(o.model, file.context);
   refuse_other_training(o.model);
@@ -38,7 +38,7 @@ exchange::TrainingJob export_job(ExportOptions o) {
   return job;
 }
 
-int export_plan(const ExportOptions& o, Terminal& terminal) {
+int export_plan(const ExportRequest& o, Terminal& terminal) {
   const auto text = exchange::exported(o.framework, export_job(o));
   if (!o.output.empty()) write_file_atomically(o.output, text);
   if (terminal.json())
@@ -51,7 +51,7 @@ int export_plan(const ExportOptions& o, Terminal& terminal) {
 }  // namespace
 
 Action add_export(CLI::App& app) {
-  auto o = std::make_shared<ExportOptions>();
+  auto o = std::make_shared<ExportRequest>();
   app.add_option("PLAN", o->plan, "a plan file, as search -o writes it, or compact text")->required();
   app.add_option("--for", o->framework, joined(exchange::framework_rows(), ", ", &exchange::FrameworkRow::name))->required();
   app.add_option("-o,--output", o->output, "where to write it; otherwise it is printed");

@@ -28,7 +28,7 @@
 namespace rehearsal::cli {
 namespace {
 
-struct SearchOptions {
+struct SearchRequest {
   ModelOptions model;
   PlatformOptions platform;            ///< what holds for all `platforms`
   std::vector<std::string> platforms;  ///< a choice of hardware
@@ -55,7 +55,7 @@ void set_budget(const std::string& text, search::SearchOptions& options) {
 }
 
 /// One job for each platform.
-std::vector<std::unique_ptr<JobSetup>> setups_of(const SearchOptions& o, Terminal& terminal) {
+std::vector<std::unique_ptr<JobSetup>> setups_of(const SearchRequest& o, Terminal& terminal) {
   std::vector<std::unique_ptr<JobSetup>> setups;
   for (const auto& platform : o.platforms) {
     auto on = o.platform;
@@ -70,7 +70,7 @@ std::vector<std::unique_ptr<JobSetup>> setups_of(const SearchOptions& o, Termina
 }
 
 /// Other mathematics that the search may choose. Only our own execution has any.
-std::vector<std::string> allowed_mathematics(const SearchOptions& o, const JobSetup& first) {
+std::vector<std::string> allowed_mathematics(const SearchRequest& o, const JobSetup& first) {
   const auto known = search::allowed_words();
   std::vector<std::string> allowed;
   for (const auto& given : o.allowed) {
@@ -89,7 +89,7 @@ std::vector<std::string> allowed_mathematics(const SearchOptions& o, const JobSe
 }
 
 /// A plan that names no key as auto is the only one there is.
-void warn_of_nothing_to_search(const SearchOptions& o, const search::SearchOptions& options, const Terminal& terminal) {
+void warn_of_nothing_to_search(const SearchRequest& o, const search::SearchOptions& options, const Terminal& terminal) {
   if (o.platform.plan.empty() || !options.fixed.searched.empty() || !options.allowed.empty()) return;
   terminal.warn(
       "--plan " + o.platform.plan +
@@ -108,7 +108,7 @@ void warn_of_mathematics(const plan::Plan& best, const Terminal& terminal) {
                   "; whether as many steps reach the same loss is another question (docs/local-steps.md)");
 }
 
-search::SearchOptions search_options(const SearchOptions& o, const JobSetup& first) {
+search::SearchOptions search_options(const SearchRequest& o, const JobSetup& first) {
   search::SearchOptions options;
   options.objective = o.objective;
   options.top = o.top;
@@ -228,7 +228,7 @@ void warn_of_memory(const search::SearchResult& found, Terminal& terminal) {
                 "; --limit out-of-memory=5% looks for safe plans alone");
 }
 
-int search(const SearchOptions& o, Terminal& terminal) {
+int search(const SearchRequest& o, Terminal& terminal) {
   if (!o.output.empty()) require_place(o.output);
   const auto given = o.plans.empty() ? std::vector<plan::Plan>() : plans_of(o.plans);
   const auto setups = setups_of(o, terminal);
@@ -266,7 +266,7 @@ int search(const SearchOptions& o, Terminal& terminal) {
 }  // namespace
 
 Action add_search(CLI::App& app) {
-  auto o = std::make_shared<SearchOptions>();
+  auto o = std::make_shared<SearchRequest>();
   o->model.add_to(app);
   app.add_option("--platform", o->platforms, std::string(kPlatformHelp) + "; several are a choice of hardware")->required();
   o->platform.add_without_platform_to(app);

@@ -100,7 +100,7 @@ void read_message(const EventReader& in, GpuEvent& event) {
 
 constexpr std::int64_t kNobody = -1;  // correlation of what no call started
 
-struct Launched {
+struct LaunchedKernel {
   GpuEvent event;
   std::int64_t correlation = kNobody;
 };
@@ -114,7 +114,7 @@ struct Step {
 
 /// Everything of a file that the choice of steps needs.
 struct Parts {
-  std::vector<Launched> launched;
+  std::vector<LaunchedKernel> launched;
   std::vector<HostCall> calls;
   std::map<std::string, Step> steps;
 };
@@ -158,7 +158,7 @@ void keep_whole_steps(Parts& parts) {
   std::set<std::int64_t> started;
   for (const auto& call : parts.calls)
     if (std::ceil(call.begin) < std::ceil(last)) started.insert(call.correlation);
-  std::erase_if(parts.launched, [&](const Launched& l) { return !started.contains(l.correlation); });
+  std::erase_if(parts.launched, [&](const LaunchedKernel& l) { return !started.contains(l.correlation); });
 }
 
 std::vector<double> step_seconds(const Parts& parts) {

@@ -59,9 +59,9 @@ std::vector<RankPair> node_pairs(const Communicator& world) {
 }
 
 /// The messages of one pair, the time that they may take, and what they have shown.
-class Messages {
+class BenchMessages {
  public:
-  Messages(Communicator& world, RankPair pair, std::string what, double seconds)
+  BenchMessages(Communicator& world, RankPair pair, std::string what, double seconds)
       : world_(world), pair_(pair), what_(std::move(what)), seconds_(seconds) {}
 
   void measure(std::size_t bytes) {
@@ -97,7 +97,7 @@ class Messages {
 };
 
 std::vector<costmodel::LinkSample> messages(Communicator& world, RankPair pair, const std::string& what, double seconds) {
-  Messages messages(world, pair, what, seconds);
+  BenchMessages messages(world, pair, what, seconds);
   for (const auto bytes : kSizes) {
     messages.measure(bytes);
     if (messages.enough()) break;

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr const char *kFolderStep = "step-", *kBest = "best", *kUnfinished = ".unfinished", *kLock = "lock";
 
-struct Found {
+struct FoundCheckpoint {
   std::int64_t number = 0, step = 0;
   fs::path place;
 };
@@ -45,7 +45,7 @@ std::vector<fs::path> places_in(const fs::path& folder) {
   return places;
 }
 
-Found read(const fs::path& place) {
+FoundCheckpoint read(const fs::path& place) {
   const auto manifest = read_manifest(place);
   try {
     return {number_of(manifest), header_of(manifest).step, place};
@@ -54,11 +54,11 @@ Found read(const fs::path& place) {
   }
 }
 
-bool before(const Found& a, const Found& b) { return std::tie(a.number, a.step) < std::tie(b.number, b.step); }
+bool before(const FoundCheckpoint& a, const FoundCheckpoint& b) { return std::tie(a.number, a.step) < std::tie(b.number, b.step); }
 
 /// In the order in which they were written. What is damaged is nobody's to count or remove.
-std::vector<Found> readable_in(const fs::path& folder) {
-  std::vector<Found> found;
+std::vector<FoundCheckpoint> readable_in(const fs::path& folder) {
+  std::vector<FoundCheckpoint> found;
   for (const auto& place : places_in(folder)) try {
       found.push_back(read(place));
     } catch (const BadInput&) {
@@ -95,7 +95,7 @@ bool is_same_file(int descriptor, const fs::path& path) {
 
 fs::path newest_checkpoint(const std::string& folder, const std::string& flag) {
   if (!fs::exists(folder)) throw BadInput(flag + " " + folder, "does not exist");
-  std::vector<Found> found;
+  std::vector<FoundCheckpoint> found;
   if (fs::exists(fs::path(folder) / kManifest)) found.push_back({0, 0, folder});
   for (const auto& place : places_in(folder)) found.push_back(read(place));
   if (found.empty())
@@ -215,7 +215,7 @@ void CheckpointFolder::link_best(const fs::path& checkpoint) {
 
 void CheckpointFolder::remove_older(int keep) {
   auto found = readable_in(home_);
-  std::erase_if(found, [&](const Found& f) { return others_.contains(f.place.filename()); });
+  std::erase_if(found, [&](const FoundCheckpoint& f) { return others_.contains(f.place.filename()); });
   std::error_code ignored;
   const auto best = fs::read_symlink(home_ / kBest, ignored);
   if (found.size() <= static_cast<std::size_t>(keep)) return;

@@ -33,7 +33,7 @@ using plan::Instruction;
 using plan::InstructionKind;
 
 /// An instruction made ready.
-struct Prepared {
+struct PreparedInstruction {
   std::vector<std::shared_ptr<Kernel>> kernels;  ///< by variant
   PreparedCollective collective;
 };
@@ -181,8 +181,8 @@ class Executor::Impl {
     backend_.forget();
   }
 
-  Prepared prepare_one(const Instruction& i, std::size_t variants) {
-    Prepared p;
+  PreparedInstruction prepare_one(const Instruction& i, std::size_t variants) {
+    PreparedInstruction p;
     if (i.kind == InstructionKind::Kernel)
       for (std::size_t v = 0; v < variants; ++v) p.kernels.push_back(make_kernel(i, v));
     if (i.kind == InstructionKind::Collective) p.collective = prepared_collective({program_, world_, messages_, operands_}, i, variants);
@@ -268,7 +268,7 @@ class Executor::Impl {
     messages_.progress();
   }
 
-  void compute(const Instruction& i, Prepared& p) {
+  void compute(const Instruction& i, PreparedInstruction& p) {
     const auto from = [&]() -> const graph::TensorType& { return type_of(i.inputs.front(), variant()); };
     const auto to = [&]() -> const graph::TensorType& { return type_of(i.outputs.back(), variant()); };
     switch (i.kind) {
@@ -353,7 +353,7 @@ class Executor::Impl {
     return bad;
   }
 
-  void run_kernel(const Instruction& i, Prepared& p) {
+  void run_kernel(const Instruction& i, PreparedInstruction& p) {
     operands_.set(i, pass());
     RunContext context{options_.seed,    now_.slot_step,  i.workspace == plan::kNoBuffer ? nullptr : data(i.workspace),
                        device_.stream(), device_.fault(), loading_.first_of_batch(loop_micro_batch())};
@@ -432,7 +432,7 @@ class Executor::Impl {
   KeptVectors kept_;
   OperandViews operands_;
   Messages messages_;
-  std::vector<std::vector<Prepared>> prepared_;
+  std::vector<std::vector<PreparedInstruction>> prepared_;
   plan::Slot slot_;
   int micro_batch_ = 0;
   plan::Moment now_;

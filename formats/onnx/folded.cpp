@@ -72,7 +72,7 @@ Origin origin_of(const std::string& result, std::vector<std::string> steps, cons
 }
 
 /// Bytes of a stored tensor as rows: [count of rows, elements of a row].
-struct Rows {
+struct FoldedRows {
   std::vector<std::int64_t> shape;  ///< of the tensor, the row's axis last
   std::vector<std::byte> bytes;
   std::size_t row_bytes = 0;
@@ -124,7 +124,7 @@ struct Table {
   std::size_t count = 0;
 };
 
-Table table_of(const Rows& rows) {
+Table table_of(const FoldedRows& rows) {
   Table table;
   std::map<std::string_view, std::int64_t> seen;
   for (std::size_t i = 0; i < rows.count(); ++i) {
@@ -305,7 +305,7 @@ class Unfolding {
     const std::size_t element = size_of(values->type.dtype);
     const bool uniform = std::equal(bytes.begin() + static_cast<std::ptrdiff_t>(element), bytes.end(), bytes.begin());
     if (uniform && !is_repeated(values->type.shape)) return;
-    const Rows rows = rows_of(*values, uniform);
+    const FoldedRows rows = rows_of(*values, uniform);
     const Table table = table_of(rows);
     if (table.count == rows.count()) return declare_parameter(graph_, name);
     store(name, parameter, *values, rows, table);
@@ -328,16 +328,16 @@ class Unfolding {
   }
 
   /// Along the axis that leaves the fewest values, which `row_axis_` keeps; where all are equal, along the last.
-  Rows rows_of(const Values& values, bool uniform) {
+  FoldedRows rows_of(const Values& values, bool uniform) {
     const auto& shape = values.type.shape;
     std::size_t fewest = 0;
-    Rows best;
+    FoldedRows best;
     for (std::size_t k = shape.size(); k-- > 0;) {
       if (best.row_bytes > 0 && (uniform || shape[k] < 2)) continue;
       const auto axes = with_last(shape.size(), k);
-      Rows rows{{},
-                permuted(values.bytes, shape, axes, size_of(values.type.dtype)),
-                static_cast<std::size_t>(shape[k]) * size_of(values.type.dtype)};
+      FoldedRows rows{{},
+                      permuted(values.bytes, shape, axes, size_of(values.type.dtype)),
+                      static_cast<std::size_t>(shape[k]) * size_of(values.type.dtype)};
       for (const std::size_t d : axes) rows.shape.push_back(shape[d]);
       const std::size_t left = table_of(rows).count * rows.row_bytes;
       if (best.row_bytes > 0 && left >= fewest) continue;
@@ -349,7 +349,7 @@ class Unfolding {
   }
 
   /// The distinct rows under the parameter's name, and nodes that make the folded tensor of them.
-  void store(const std::string& name, const std::string& parameter, const Values& values, const Rows& rows, const Table& table) {
+  void store(const std::string& name, const std::string& parameter, const Values& values, const FoldedRows& rows, const Table& table) {
     onnx::TensorProto weights;
     weights.set_name(parameter);
     weights.set_data_type(graph_.initializer(stored_.at(name)).data_type());

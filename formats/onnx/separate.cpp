@@ -19,7 +19,7 @@ constexpr std::int64_t kLargestMerged = 1024;  ///< elements: torch.onnx merges 
 constexpr std::int64_t kLongestBias = std::int64_t{1} << 20;
 
 /// One operand that reads a stored tensor.
-struct Use {
+struct WeightUse {
   int node = 0, operand = 0;
 };
 
@@ -101,7 +101,7 @@ class Separation {
 
   /// A part of a merged tensor, taken once for all modules: each module that lacks a tensor of that name gets one, and takes its own part.
   void separate_views() {
-    std::map<std::string, std::vector<Use>> readers;
+    std::map<std::string, std::vector<WeightUse>> readers;
     for (int n = 0; n < graph_.node_size(); ++n) {
       for (int i = 0; i < graph_.node(n).input_size(); ++i) readers[graph_.node(n).input(i)].push_back({n, i});
     }
@@ -130,14 +130,14 @@ class Separation {
            may_be_merged(graph_.initializer(stored->second));
   }
 
-  using Readers = std::map<std::string, std::vector<Use>>;
+  using Readers = std::map<std::string, std::vector<WeightUse>>;
 
   [[nodiscard]] std::set<std::string> modules_reading(const onnx::NodeProto& node, const Readers& readers) const {
     std::set<std::string> modules;
     for (const std::string& output : node.output()) {
       const auto uses = readers.find(output);
       if (uses == readers.end()) continue;
-      for (const Use& use : uses->second) modules.insert(module_path(graph_.node(use.node)));
+      for (const WeightUse& use : uses->second) modules.insert(module_path(graph_.node(use.node)));
     }
     return modules;
   }
@@ -151,7 +151,7 @@ class Separation {
       const auto uses = readers.find(output);
       output += "/" + module;
       if (uses == readers.end()) continue;
-      for (const Use& use : uses->second)
+      for (const WeightUse& use : uses->second)
         if (module_path(graph_.node(use.node)) == module) graph_.mutable_node(use.node)->set_input(use.operand, output);
     }
     return part;
@@ -185,7 +185,7 @@ class Separation {
   /// Matrices of copied layers have equal random values, and the exporter's name for the one that it kept transposed tells of no module:
   /// modules whose paths differ in numbers only, and that all lack a listed weight, get one each.
   void separate_renamed() {
-    std::map<std::string, std::vector<Use>> readers;
+    std::map<std::string, std::vector<WeightUse>> readers;
     const auto is_renamed = [&](const onnx::NodeProto& node, int i) {
       const auto stored = stored_.find(node.input(i));
       if (stored == stored_.end() || declarations_.parameters().contains(node.input(i))) return false;
@@ -203,7 +203,7 @@ class Separation {
       const std::string& first = own.begin()->first;
       const std::string pattern = without_numbers(first);
       if (first.empty() || !lacks_weight(first)) continue;
-      for (const Use& use : uses) {
+      for (const WeightUse& use : uses) {
         const std::string module = module_path(graph_.node(use.node));
         if (without_numbers(module) != pattern || !lacks_weight(module)) continue;
         const auto [known, is_new] = own.try_emplace(module, name + "/" + module);
@@ -266,7 +266,7 @@ class Separation {
     return tensor.dims_size() == 1;
   }
 
-  void separate(const std::string& module, const std::string& merged, bool bias, const std::vector<Use>& uses) {
+  void separate(const std::string& module, const std::string& merged, bool bias, const std::vector<WeightUse>& uses) {
     const bool own = merged.starts_with(module + ".");
     const std::size_t kept = own ? 1 : 0;
     const auto names = candidates(module, merged, bias, uses.size() - kept);
@@ -320,7 +320,7 @@ class Separation {
   std::map<std::string, Origin> folded_;
   std::set<std::string> called_;     ///< parameters and buffers that were taken apart by the calls that name them
   std::set<std::string> elsewhere_;  ///< parameters that the exporter says it folded into other tensors
-  std::map<Key, std::vector<Use>> uses_;
+  std::map<Key, std::vector<WeightUse>> uses_;
   std::vector<ExporterDamage> separated_;
 };
 

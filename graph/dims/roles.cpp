@@ -11,7 +11,7 @@ namespace rehearsal::graph {
 namespace {
 
 /// In this order: a dimension with several uses has the first one's name.
-enum class Use : std::uint8_t {
+enum class DimUse : std::uint8_t {
   Batch,
   Experts,
   Vocabulary,
@@ -31,7 +31,7 @@ enum class Use : std::uint8_t {
 constexpr std::array<std::string_view, 15> kNames{"batch",         "experts",      "vocabulary", "heads",    "sequence",
                                                   "hidden",        "width",        "height",     "depth",    "channels",
                                                   "head-features", "feed-forward", "classes",    "features", ""};
-constexpr std::array<Use, 3> kRolesImageAxes{Use::Width, Use::Height, Use::Depth};  // from the innermost
+constexpr std::array<DimUse, 3> kRolesImageAxes{DimUse::Width, DimUse::Height, DimUse::Depth};  // from the innermost
 constexpr int kLongestChain = 8;  ///< elementwise operators between scores and their softmax
 
 /// A product with a stored matrix: which dimensions it contracts and which it makes.
@@ -42,10 +42,10 @@ struct WeightProduct {
 
 class RoleFinder {
  public:
-  RoleFinder(const Graph& graph, const LogicalDims& dims) : graph_(graph), dims_(dims), roles_(dims.atoms().count(), Use::None) {}
+  RoleFinder(const Graph& graph, const LogicalDims& dims) : graph_(graph), dims_(dims), roles_(dims.atoms().count(), DimUse::None) {}
 
-  std::vector<Use> find() && {
-    for (const AtomId a : dims_.batch()) give(a, Use::Batch);
+  std::vector<DimUse> find() && {
+    for (const AtomId a : dims_.batch()) give(a, DimUse::Batch);
     for (std::size_t n = 0; n < graph_.nodes().size() && graph_.nodes()[n].phase == Phase::Forward; ++n) look_at(static_cast<NodeId>(n));
     name_features();
     name_words();
@@ -53,17 +53,17 @@ class RoleFinder {
   }
 
  private:
-  void give(AtomId a, Use role) {
-    Use& mine = roles_[static_cast<std::size_t>(dims_.atoms().find(a))];
+  void give(AtomId a, DimUse role) {
+    DimUse& mine = roles_[static_cast<std::size_t>(dims_.atoms().find(a))];
     mine = std::min(mine, role);
   }
-  void give(const Factors& dimension, Use role) {
+  void give(const Factors& dimension, DimUse role) {
     for (const AtomId leaf : dimension) {
       give(leaf, role);
       for (const AtomId a : dims_.atoms().splits_of(leaf)) give(a, role);
     }
   }
-  [[nodiscard]] Use role(AtomId a) const { return roles_[static_cast<std::size_t>(dims_.atoms().find(a))]; }
+  [[nodiscard]] DimUse role(AtomId a) const { return roles_[static_cast<std::size_t>(dims_.atoms().find(a))]; }
 
   void look_at(NodeId id) {
     const Node& node = graph_[id];
@@ -71,10 +71,10 @@ class RoleFinder {
     if (row.family == CostFamily::Convolution || row.family == CostFamily::Pooling) look_at_image(id);
     if (row.name == "Gather") look_at_table(id);
     if (row.in_attention == AttentionPart::Softmax) look_at_softmax(id);
-    if (row.name == "CrossEntropySum") give(axis_of(id, 0, 1), Use::Classes);
-    if (row.name == "TopK" && !is_image(dims_.of_operand(id, 0))) give(axis_of(id, 0, -1), Use::Experts);
-    if (row.name == "LayerNormalization" || row.name == "RMSNormalization") give(dims_.of_operand(id, 0).back(), Use::Hidden);
-    if (row.name == "BatchNormSums") give(dims_.of_operand(id, 0)[1], Use::Channels);
+    if (row.name == "CrossEntropySum") give(axis_of(id, 0, 1), DimUse::Classes);
+    if (row.name == "TopK" && !is_image(dims_.of_operand(id, 0))) give(axis_of(id, 0, -1), DimUse::Experts);
+    if (row.name == "LayerNormalization" || row.name == "RMSNormalization") give(dims_.of_operand(id, 0).back(), DimUse::Hidden);
+    if (row.name == "BatchNormSums") give(dims_.of_operand(id, 0)[1], DimUse::Channels);
     if (row.family == CostFamily::MatMul) look_at_product(id);
   }
 
@@ -87,7 +87,7 @@ class RoleFinder {
   void look_at_image(NodeId id) {
     for (const TensorDims* dims : {&dims_.of_operand(id, 0), &dims_.of(graph_[id].outputs[0])}) {
       if (dims->size() < 3) continue;
-      give((*dims)[1], Use::Channels);
+      give((*dims)[1], DimUse::Channels);
       for (std::size_t d = 2; d < dims->size(); ++d)
         if (const std::size_t from_end = dims->size() - 1 - d; from_end < kRolesImageAxes.size())
           give((*dims)[d], kRolesImageAxes[from_end]);
@@ -101,10 +101,10 @@ class RoleFinder {
     const Tensor& indices = graph_[node.inputs[1]];
     if (!is_weight(table.role) || table.type.shape.size() != 2 || indices.role == TensorRole::Constant) return;
     const TensorDims& rows = dims_.of_operand(id, 0);
-    give(rows[0], Use::Vocabulary);
-    give(rows[1], Use::Hidden);
+    give(rows[0], DimUse::Vocabulary);
+    give(rows[1], DimUse::Hidden);
     const TensorDims& places = dims_.of_operand(id, 1);
-    for (std::size_t d = 1; d < places.size(); ++d) give(places[d], Use::Sequence);
+    for (std::size_t d = 1; d < places.size(); ++d) give(places[d], DimUse::Sequence);
   }
 
   /// Scores of attention are the product of two computed tensors, scaled and masked: [batch, heads..., queries, keys].
@@ -131,11 +131,11 @@ class RoleFinder {
     const Node& node = graph_[id];
     const TensorDims& scores = dims_.of(node.outputs[0]);
     if (scores.size() < 3 || weight_operand(node) >= 0) return;
-    give(scores[scores.size() - 1], Use::Sequence);
-    give(scores[scores.size() - 2], Use::Sequence);
-    for (std::size_t d = 0; d + 2 < scores.size(); ++d) give(scores[d], Use::Heads);
+    give(scores[scores.size() - 1], DimUse::Sequence);
+    give(scores[scores.size() - 2], DimUse::Sequence);
+    for (std::size_t d = 0; d + 2 < scores.size(); ++d) give(scores[d], DimUse::Heads);
     for (const IterDim& way : dims_.iteration(id))
-      if (way.reduces()) give(way.atom, Use::HeadFeatures);
+      if (way.reduces()) give(way.atom, DimUse::HeadFeatures);
   }
 
   /// A product with softmax's weights gives the features of a head.
@@ -143,7 +143,7 @@ class RoleFinder {
     TensorId x = graph_[id].inputs[0];
     for (int step = 0; step < kLongestChain && graph_[x].producer != NodeId::None; ++step) {
       const Node& node = graph_[graph_[x].producer];
-      if (schema(node).in_attention == AttentionPart::Softmax) return give(dims_.of(graph_[id].outputs[0]).back(), Use::HeadFeatures);
+      if (schema(node).in_attention == AttentionPart::Softmax) return give(dims_.of(graph_[id].outputs[0]).back(), DimUse::HeadFeatures);
       if (!has(schema(node).traits, Trait::Elementwise) && !has(schema(node).traits, Trait::View)) return;
       x = largest_operand(node);
     }
@@ -164,7 +164,7 @@ class RoleFinder {
     if (weight < 0) return look_at_attention_output(id);
     const auto operand = static_cast<std::size_t>(weight);
     const TensorDims& matrix = dims_.of_operand(id, operand);
-    for (std::size_t d = 0; d + 2 < matrix.size(); ++d) give(matrix[d], Use::Experts);
+    for (std::size_t d = 0; d + 2 < matrix.size(); ++d) give(matrix[d], DimUse::Experts);
     WeightProduct product;
     product.of_experts = matrix.size() > 2;
     for (const IterDim& way : dims_.iteration(id))
@@ -180,9 +180,9 @@ class RoleFinder {
       for (const AtomId a : p.contracted) contracted[a] = true;
     for (const WeightProduct& p : products_) {
       const bool from_hidden =
-          p.of_experts || std::any_of(p.contracted.begin(), p.contracted.end(), [&](AtomId a) { return role(a) == Use::Hidden; });
-      for (const AtomId a : p.made) give(a, from_hidden && contracted.contains(a) ? Use::FeedForward : Use::Features);
-      for (const AtomId a : p.contracted) give(a, Use::Features);
+          p.of_experts || std::any_of(p.contracted.begin(), p.contracted.end(), [&](AtomId a) { return role(a) == DimUse::Hidden; });
+      for (const AtomId a : p.made) give(a, from_hidden && contracted.contains(a) ? DimUse::FeedForward : DimUse::Features);
+      for (const AtomId a : p.contracted) give(a, DimUse::Features);
     }
   }
 
@@ -191,14 +191,14 @@ class RoleFinder {
     const auto size = [&](std::size_t a) { return dims_.atoms().size(static_cast<AtomId>(a)); };
     std::vector<std::int64_t> vocabularies;
     for (std::size_t a = 0; a < roles_.size(); ++a)
-      if (roles_[a] == Use::Vocabulary) vocabularies.push_back(size(a));
+      if (roles_[a] == DimUse::Vocabulary) vocabularies.push_back(size(a));
     for (std::size_t a = 0; a < roles_.size(); ++a)
-      if (roles_[a] == Use::Classes && std::ranges::find(vocabularies, size(a)) != vocabularies.end()) roles_[a] = Use::Vocabulary;
+      if (roles_[a] == DimUse::Classes && std::ranges::find(vocabularies, size(a)) != vocabularies.end()) roles_[a] = DimUse::Vocabulary;
   }
 
   const Graph& graph_;
   const LogicalDims& dims_;
-  std::vector<Use> roles_;
+  std::vector<DimUse> roles_;
   std::vector<WeightProduct> products_;
 };
 
@@ -206,7 +206,7 @@ class RoleFinder {
 
 std::vector<std::string_view> roles_of(const Graph& graph, const LogicalDims& dims) {
   std::vector<std::string_view> names;
-  for (const Use role : RoleFinder(graph, dims).find()) names.push_back(kNames[static_cast<std::size_t>(role)]);
+  for (const DimUse role : RoleFinder(graph, dims).find()) names.push_back(kNames[static_cast<std::size_t>(role)]);
   return names;
 }
 

@@ -58,9 +58,9 @@ TensorId filled_like(GradientContext& g, TensorId t, double value) {
 }
 
 /// What reads and writes at the node's indices.
-class Places {
+class ScatterPlaces {
  public:
-  Places(GradientContext& g, Pair rows) : g_(g), rows_(rows) {
+  ScatterPlaces(GradientContext& g, Pair rows) : g_(g), rows_(rows) {
     if (g.attributes().has("axis")) axis_.set("axis", g.attributes().integer("axis", 0));
   }
   TensorId read(TensorId t) { return g_.emit1(rows_.gather, {t, g_.input(1)}, axis_); }
@@ -76,7 +76,7 @@ class Places {
   Attributes axis_;
 };
 
-void product_gradient(GradientContext& g, Places& places) {
+void product_gradient(GradientContext& g, ScatterPlaces& places) {
   const TensorId dy = g.gradient_of_output();
   if (g.wants(0)) g.set(0, g.emit1("Mul", {dy, places.write(filled_like(g, g.input(0), 1), g.input(2), "mul")}));
   if (g.wants(2)) g.set(2, g.emit1("Div", {places.read(g.emit1("Mul", {dy, g.output()})), g.input(2)}));
@@ -88,7 +88,7 @@ TensorId is_extremum(GradientContext& g, TensorId t, TensorId extremum) {
 }
 
 /// Whatever equals the extremum shares its gradient evenly, as PyTorch's scatter_reduce has it.
-void extremum_gradient_of_scatter(GradientContext& g, Places& places) {
+void extremum_gradient_of_scatter(GradientContext& g, ScatterPlaces& places) {
   const TensorId own = is_extremum(g, g.input(0), g.output()), others = is_extremum(g, g.input(2), places.read(g.output()));
   const TensorId share = g.emit1("Div", {g.gradient_of_output(), places.write(own, others, "add")});
   if (g.wants(0)) g.set(0, g.emit1("Mul", {share, own}));
@@ -97,7 +97,7 @@ void extremum_gradient_of_scatter(GradientContext& g, Places& places) {
 
 /// Where several updates without a reduction meet, which one stays is not defined; each gets the gradient, as in PyTorch.
 void scatter_gradient(GradientContext& g, Pair rows) {
-  Places places(g, rows);
+  ScatterPlaces places(g, rows);
   const std::string reduction = reduction_of(g.attributes());
   const TensorId dy = g.gradient_of_output();
   if (reduction == "mul") return product_gradient(g, places);

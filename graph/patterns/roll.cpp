@@ -7,12 +7,12 @@ namespace rehearsal::graph {
 namespace {
 
 /// What a slice takes along one axis, when it takes everything along the others.
-struct Piece {
+struct RolledPiece {
   TensorId of = TensorId::None;
   std::int64_t start = 0, count = 0;
 };
 
-std::optional<Piece> piece_of(const PatternMatcher& m, TensorId t, std::size_t axis) {
+std::optional<RolledPiece> piece_of(const PatternMatcher& m, TensorId t, std::size_t axis) {
   const Node* slice = m.made_by(t, "Slice");
   if (!slice) return std::nullopt;
   const Shape& shape = m.shape(slice->inputs[0]);
@@ -21,7 +21,7 @@ std::optional<Piece> piece_of(const PatternMatcher& m, TensorId t, std::size_t a
     const bool everything = ranges[d].start == 0 && ranges[d].count == shape[d];
     if (ranges[d].step != 1 || (d != axis && !everything)) return std::nullopt;
   }
-  return Piece{slice->inputs[0], ranges[axis].start, ranges[axis].count};
+  return RolledPiece{slice->inputs[0], ranges[axis].start, ranges[axis].count};
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace rehearsal::graph::zoo {
 namespace {
 
-struct Architecture {
+struct DenseNetArchitecture {
   std::int64_t growth, first;
   std::array<int, 4> blocks;
 };
@@ -13,7 +13,7 @@ constexpr std::int64_t kBottleneck = 4;  ///< channels of a 1x1 convolution, in 
 
 class DenseNet {
  public:
-  Graph build(const Architecture& a, const ZooValues& values) && {
+  Graph build(const DenseNetArchitecture& a, const ZooValues& values) && {
     TensorId x = layers_.image(values.at("batch"), 3, values.at("image"));
     x = normed("features.norm0", layers_.conv("features.conv0", x, a.first, {7, 2, 3}, false));
     x = layers_.max_pool("features.pool0", x, {3, 2, 1});

@@ -123,11 +123,11 @@ Graph mobilenet_v3(std::span<const V3Row> rows, std::int64_t hidden, const ZooVa
 }
 
 /// Compound scaling (EfficientNet, table 8 of the published code).
-struct Scale {
+struct WidthScale {
   double width, depth, dropout;
 };
 
-Graph efficientnet(const Scale& scale, const ZooValues& values) {
+Graph efficientnet(const WidthScale& scale, const ZooValues& values) {
   MobileNetwork net({}, values);
   TensorId x = net.stem(rounded(32 * scale.width), Activation::Silu);
   struct Stage {

@@ -7,9 +7,9 @@
 namespace rehearsal::graph::zoo {
 namespace {
 
-class Network {
+class ResNetBuilder {
  public:
-  Network(ImageNetwork& net, const ResNetArchitecture& architecture) : architecture_(architecture), net_(net) {}
+  ResNetBuilder(ImageNetwork& net, const ResNetArchitecture& architecture) : architecture_(architecture), net_(net) {}
 
   std::vector<TensorId> stages(TensorId image, std::size_t count) {
     TensorId x = conv_norm("conv1", "bn1", image, 64, FilterWindow::of({7, 2, 3}));
@@ -138,7 +138,7 @@ constexpr ZooRow kResnetRows[] = {
 }  // namespace
 
 std::vector<TensorId> resnet_stages(ImageNetwork& net, const ResNetArchitecture& architecture, TensorId image, std::size_t stages) {
-  return Network(net, architecture).stages(image, stages);
+  return ResNetBuilder(net, architecture).stages(image, stages);
 }
 
 std::span<const ZooRow> resnets() { return kResnetRows; }

@@ -10,7 +10,7 @@
 namespace rehearsal::jobs {
 namespace {
 
-class FairShare final : public Policy {
+class FairSharePolicy final : public Policy {
  public:
   void decide(Schedule& schedule) override {
     std::map<std::string_view, double> had;
@@ -32,7 +32,7 @@ PolicyRow fair_share() {
   return {.name = "fair-share",
           .description = "first those of the user who has had least device-time for its weight (Kay and Lauder 1988); running jobs stay",
           .work_conserving = true,
-          .make = [](const PolicySettings&) -> std::unique_ptr<Policy> { return std::make_unique<FairShare>(); }};
+          .make = [](const PolicySettings&) -> std::unique_ptr<Policy> { return std::make_unique<FairSharePolicy>(); }};
 }
 
 }  // namespace rehearsal::jobs

@@ -113,7 +113,7 @@ std::vector<Format> formats_of(const Role& role, const std::vector<BufferIndex>&
 
 }  // namespace
 
-KernelOffer RoleBuilder::offer_for(const KernelCall& call, const std::vector<const Buffer*>& results) const {
+KernelOffer RoleBuilder::offer_for(const OfferRequest& call, const std::vector<const Buffer*>& results) const {
   const auto now = formats_of(role_, call.inputs);
   std::vector<std::vector<std::optional<graph::TensorType>>> inputs, outputs;
   for (std::size_t v = 0; v < at_.size(); ++v) {

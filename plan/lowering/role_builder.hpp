@@ -95,13 +95,13 @@ class RoleBuilder : public RoleDraft {
   void lower_node(graph::NodeId, std::uint16_t body);
   void lower_view(graph::NodeId, std::uint16_t body);
   void lower_kernel(graph::NodeId, std::uint16_t body);
-  struct KernelCall {
+  struct OfferRequest {
     const graph::OpSchema& schema;
     const graph::Attributes& attributes;
     const std::vector<BufferIndex>& inputs;
   };
   /// Results may be nullptr: not wanted.
-  [[nodiscard]] KernelOffer offer_for(const KernelCall&, const std::vector<const Buffer*>& results) const;
+  [[nodiscard]] KernelOffer offer_for(const OfferRequest&, const std::vector<const Buffer*>& results) const;
   void bring_into_formats(graph::NodeId, std::vector<BufferIndex>& inputs, const std::vector<Format>&, std::uint16_t body);
   [[nodiscard]] BufferIndex in_format_of(Use, BufferIndex, Format, std::uint16_t body);
   [[nodiscard]] BufferIndex place_result(graph::TensorId, Buffer);

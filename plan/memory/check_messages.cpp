@@ -17,10 +17,10 @@ namespace rehearsal::plan {
 namespace {
 
 /// Bytes of one of a rank's arenas.
-struct Range {
+struct MessageBytes {
   bool on_host = false;
   std::int64_t begin = 0, end = 0;
-  [[nodiscard]] bool overlaps(const Range& o) const { return on_host == o.on_host && begin < o.end && o.begin < end; }
+  [[nodiscard]] bool overlaps(const MessageBytes& o) const { return on_host == o.on_host && begin < o.end && o.begin < end; }
 };
 
 /// One end of a message between stages: sending stage, receiving stage, channel, number of the micro-batch.
@@ -40,15 +40,15 @@ class Mail {
 struct Open {
   UnderWay message;
   BufferIndex buffer = kNoBuffer;
-  Range range;
+  MessageBytes range;
   bool writes = false;             ///< into its memory: all but what is only sent
   std::optional<Address> address;  ///< of messages between stages; a collective is one of equals, which all come to it
 };
 
 /// One rank's way through several steps in a row.
-class Walk {
+class MessageWalk {
  public:
-  Walk(const Program& program, int rank, std::int64_t steps, Mail& mail)
+  MessageWalk(const Program& program, int rank, std::int64_t steps, Mail& mail)
       : program_(program), rank_(rank), role_(program.role(rank)), places_(role_), mail_(mail) {
     for (std::int64_t step = 0; step < steps; ++step) {
       if (step == 0) add_slots(role_.opening, {0, steps});
@@ -155,7 +155,7 @@ class Walk {
            std::to_string(o.message.step) + ", micro-batch " + std::to_string(o.message.micro_batch);
   }
 
-  [[nodiscard]] Range range_of(BufferIndex b) const {
+  [[nodiscard]] MessageBytes range_of(BufferIndex b) const {
     const auto at = places_.at(b, now_);
     return {role_.buffers[b].on_host, at, at + role_.buffers[b].bytes};
   }
@@ -208,7 +208,7 @@ class Walk {
   std::size_t at_ = 0, instruction_ = 0;
   bool slot_begun_ = false;
   Moment now_;
-  Range arrivals_;
+  MessageBytes arrivals_;
   std::string awaited_;
   std::vector<Open> open_;  ///< in the order in which they began
 };
@@ -228,7 +228,7 @@ std::int64_t steps_to_play(const Program& program) {
 
 void check_messages(const Program& program) {
   Mail mail;
-  std::deque<Walk> walks;
+  std::deque<MessageWalk> walks;
   for (const int rank : representatives(program)) walks.emplace_back(program, rank, steps_to_play(program), mail);
   for (bool moved = true; moved;) {
     moved = false;

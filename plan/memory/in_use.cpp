@@ -9,33 +9,33 @@ namespace rehearsal::plan {
 namespace {
 
 /// Positions on the axis of a step's instructions, slot by slot; both ends belong to it.
-struct Span {
+struct UsedSpan {
   std::int64_t first = -1, last = -1;
   bool begins = false;  ///< what takes it is made in this step
 };
 
 /// When a body uses a buffer.
-struct Use {
+struct BufferUse {
   BufferIndex buffer = kNoBuffer;
   std::int64_t first = 0, last = 0;
   bool made = false;  ///< written before it is read
 };
 
-std::vector<Use> uses_of(const Role& role, const Body& body) {
-  std::map<BufferIndex, Use> uses;
+std::vector<BufferUse> uses_of(const Role& role, const Body& body) {
+  std::map<BufferIndex, BufferUse> uses;
   for (std::size_t i = 0; i < body.instructions.size(); ++i) {
     const auto touch = [&](BufferIndex buffer, bool writes) {
       if (buffer == kNoBuffer) return;
       const auto base = base_of(role, buffer);
       const auto at = static_cast<std::int64_t>(i);
-      uses.try_emplace(base, Use{base, at, at, writes}).first->second.last = at;
+      uses.try_emplace(base, BufferUse{base, at, at, writes}).first->second.last = at;
     };
     const auto& instruction = body.instructions[i];
     for (const auto buffer : instruction.inputs) touch(buffer, false);
     for (const auto buffer : instruction.outputs) touch(buffer, true);
     touch(instruction.workspace, true);
   }
-  std::vector<Use> result;
+  std::vector<BufferUse> result;
   for (const auto& [base, use] : uses) result.push_back(use);
   return result;
 }
@@ -50,7 +50,7 @@ class Account {
   Account(const Program& program, const Role& role) : program_(program), role_(role) {
     // Beside an outline buffers are messages, which are parts of what it counts.
     const bool outlined = role.outline.resident > 0;
-    for (const auto& body : role.bodies) uses_.push_back(outlined ? std::vector<Use>{} : uses_of(role, body));
+    for (const auto& body : role.bodies) uses_.push_back(outlined ? std::vector<BufferUse>{} : uses_of(role, body));
     std::int64_t length = 0;
     for (const auto& slot : role.slots) length += static_cast<std::int64_t>(role.bodies[slot.body].instructions.size());
     changes_.assign(static_cast<std::size_t>(length) + 1, 0);
@@ -92,7 +92,7 @@ class Account {
     enter(passing_, {start, start + length - 1, true});
   }
 
-  static void enter(Span& span, const Span& use) {
+  static void enter(UsedSpan& span, const UsedSpan& use) {
     if (span.first < 0) span.begins = use.begins;
     span.first = span.first < 0 ? use.first : std::min(span.first, use.first);
     span.last = std::max(span.last, use.last);
@@ -100,25 +100,25 @@ class Account {
 
   /// What an earlier step began is there from the start, what a later one ends to the end. Without overlapping steps there is no such
   /// thing.
-  [[nodiscard]] Span whole(Span span, std::int32_t micro_batch) const {
+  [[nodiscard]] UsedSpan whole(UsedSpan span, std::int32_t micro_batch) const {
     if (!crosses_steps(program_)) return span;
     if (!span.begins) span.first = 0;
     if (!backward_.contains(micro_batch)) span.last = static_cast<std::int64_t>(changes_.size()) - 2;
     return span;
   }
 
-  void add(const Span& span, std::int64_t bytes) {
+  void add(const UsedSpan& span, std::int64_t bytes) {
     changes_[static_cast<std::size_t>(span.first)] += bytes;
     changes_[static_cast<std::size_t>(span.last) + 1] -= bytes;
   }
 
   const Program& program_;
   const Role& role_;
-  std::vector<std::vector<Use>> uses_;  ///< by body
-  std::map<std::pair<BufferIndex, std::int32_t>, Span> saved_;
-  std::map<std::pair<std::uint16_t, std::int32_t>, Span> passes_;  ///< by chunk and micro-batch
-  std::set<std::int32_t> forward_, backward_;                      ///< micro-batches with such a pass in the step
-  Span passing_;
+  std::vector<std::vector<BufferUse>> uses_;  ///< by body
+  std::map<std::pair<BufferIndex, std::int32_t>, UsedSpan> saved_;
+  std::map<std::pair<std::uint16_t, std::int32_t>, UsedSpan> passes_;  ///< by chunk and micro-batch
+  std::set<std::int32_t> forward_, backward_;                          ///< micro-batches with such a pass in the step
+  UsedSpan passing_;
   std::vector<std::int64_t> changes_;
 };
 

@@ -145,13 +145,13 @@ class Cutting {
 };
 
 /// The segments of a part that are worth dropping.
-struct Segments {
+struct KeptSegments {
   Cutting cutting;
   std::vector<std::size_t> cuts;
   std::size_t dropped = 0;
 };
 
-Segments segments_of(const ForwardResults& results, const Pipeline& pipeline, int part) {
+KeptSegments segments_of(const ForwardResults& results, const Pipeline& pipeline, int part) {
   const int stage = pipeline.places.empty() ? 0 : pipeline.places[static_cast<std::size_t>(part)].stage;
   const int in_flight = pipeline.schedule->in_flight(stage, pipeline.shape);
   Cutting cutting(results, part, in_flight);

@@ -94,15 +94,15 @@ void see_pairs(const Value& mask, const Aligned& place, bool chooses, bool shown
 }
 
 /// row's number < (or <=, >, >=) key's number: a block has such a pair where its extremes are one.
-struct Comparison {
+struct MaskComparison {
   bool less, equal;
   [[nodiscard]] bool holds(double row, double key) const { return row == key ? equal : (row < key) == less; }
 };
 
-std::optional<Comparison> comparison_of(std::string_view op, bool swapped, bool negated) {
+std::optional<MaskComparison> comparison_of(std::string_view op, bool swapped, bool negated) {
   const bool less = op == "Less" || op == "LessOrEqual", equal = op == "LessOrEqual" || op == "GreaterOrEqual";
   if (!less && op != "Greater" && op != "GreaterOrEqual") return std::nullopt;
-  return Comparison{(less != swapped) != negated, equal != negated};
+  return MaskComparison{(less != swapped) != negated, equal != negated};
 }
 
 double extreme(const Value& of, Range range, bool least) {
@@ -111,7 +111,7 @@ double extreme(const Value& of, Range range, bool least) {
   return found;
 }
 
-void see_compared(const Value& rows, const Value& keys, Comparison by, auto& seen) {
+void see_compared(const Value& rows, const Value& keys, MaskComparison by, auto& seen) {
   const double best = extreme(keys, {0, seen.keys()}, !by.less);
   for (std::int64_t r = 0; r < seen.rows(); ++r)
     if (by.holds(rows.real(r), best)) seen.see_row(r);

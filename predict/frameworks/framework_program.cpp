@@ -22,7 +22,7 @@ using plan::When;
 using Place = plan::Dependency;
 
 /// Ranks that do the same.
-struct RolePlace {
+struct PlaceOfRole {
   int stage = 0;
   std::size_t group = 0;  ///< of nodes
   const StepTimer* timer = nullptr;
@@ -31,7 +31,7 @@ struct RolePlace {
 /// Builds what ranks of one stage on one kind of device do.
 class RoleWriter {
  public:
-  RoleWriter(const StagedStep& step, const FoldedModel& model, const plan::Program& program, RolePlace place)
+  RoleWriter(const StagedStep& step, const FoldedModel& model, const plan::Program& program, PlaceOfRole place)
       : step_(step),
         job_(step.job),
         model_(model),
@@ -350,16 +350,16 @@ class RoleWriter {
 
   /// Parameters are gathered a unit ahead of the computation, gradients scattered behind it.
   void write_gathered(std::uint16_t body, const Chunk& chunk, bool backward) {
-    struct Unit {
+    struct GatheredUnit {
       std::size_t part;
       int repetition;
     };
-    std::vector<Unit> units;
+    std::vector<GatheredUnit> units;
     for (const auto& piece : chunk)
       for (int r = piece.first; r < piece.first + piece.count; ++r) units.push_back({piece.part, r});
     if (backward) std::reverse(units.begin(), units.end());
     const bool ahead = job_.profile.gathers_layerwise && overlaps(job_), gathers = !backward || !job_.recipe.keeps_gathered;
-    const auto gather = [&](const Unit& unit, std::optional<Place> after) {
+    const auto gather = [&](const GatheredUnit& unit, std::optional<Place> after) {
       const auto& part = timer_.model().parts[unit.part];
       auto i =
           collective_instruction(CollectiveKind::AllGather, axes_.shards(), timer_.parts()[unit.part].gather_bytes, Stream::Collective);

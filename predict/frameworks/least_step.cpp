@@ -8,7 +8,7 @@ namespace {
 constexpr double kRounding = 1 - 1e-9;  // the closed form adds up in another order
 
 /// Seconds of a chunk's kernels.
-struct Passes {
+struct LeastPasses {
   costmodel::LaunchQueue forward, backward;
   costmodel::LaunchQueue first_gradients;  ///< what the stage before waits for
   costmodel::LaunchQueue again;            ///< of `backward`, what is computed again
@@ -17,8 +17,8 @@ struct Passes {
   double tensors = 0;  ///< that are trained
 };
 
-Passes passes_of(const StagedStep& step, const StepTimer& timer, const Chunk& chunk) {
-  Passes p;
+LeastPasses passes_of(const StagedStep& step, const StepTimer& timer, const Chunk& chunk) {
+  LeastPasses p;
   const bool gathers = gathers_every_pass(step.job);
   for (const auto& piece : chunk) {
     const auto& part = timer.parts()[piece.part];
@@ -80,15 +80,15 @@ class ReplicaBound {
     const double updated = timer.update(weights, tensors) + reduced_apart(timer, stage) + timer.coordination();
     // The device's kernels follow each other, and so does what the host does to launch them.
     const double device = m * timer.cast(weights.all);
-    const double whole = std::max(device + own(stage, &Passes::backward, &costmodel::LaunchQueue::device),
-                                  own(stage, &Passes::backward, &costmodel::LaunchQueue::host));
-    const double back = std::max(device + own(stage, &Passes::first_gradients, &costmodel::LaunchQueue::device),
-                                 own(stage, &Passes::first_gradients, &costmodel::LaunchQueue::host));
+    const double whole = std::max(device + own(stage, &LeastPasses::backward, &costmodel::LaunchQueue::device),
+                                  own(stage, &LeastPasses::backward, &costmodel::LaunchQueue::host));
+    const double back = std::max(device + own(stage, &LeastPasses::first_gradients, &costmodel::LaunchQueue::device),
+                                 own(stage, &LeastPasses::first_gradients, &costmodel::LaunchQueue::host));
     return std::max({before + whole + updated, before + back + behind, m * messages});
   }
 
   /// Forward and (first) backward passes of all micro-batches through a stage's chunks.
-  [[nodiscard]] double own(int stage, costmodel::LaunchQueue Passes::*backward, double costmodel::LaunchQueue::*clock) const {
+  [[nodiscard]] double own(int stage, costmodel::LaunchQueue LeastPasses::*backward, double costmodel::LaunchQueue::*clock) const {
     double seconds = 0;
     for (int n = 0; n < step_.shape.chunks; ++n) {
       const auto& p = chunks_[step_.chunk_of(stage, n)];
@@ -113,7 +113,7 @@ class ReplicaBound {
 
   const StagedStep& step_;
   const ReplicaKind& lane_;
-  std::vector<Passes> chunks_;
+  std::vector<LeastPasses> chunks_;
 };
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace rehearsal::exec {
 namespace {
 
 /// Which pixels along one dimension make those of the target, and how much each counts.
-struct Weights {
+struct SourceWeights {
   struct Of {
     int first = 0, count = 0;
     std::size_t at = 0;  ///< in `values`
@@ -18,16 +18,16 @@ struct Weights {
 };
 
 /// `begin` and `extent` of the window among `pixels`.
-Weights weights_of(double begin, double extent, int target, int pixels) {
+SourceWeights weights_of(double begin, double extent, int target, int pixels) {
   const double step = extent / target, radius = std::max(step, 1.0);
   const int least = std::clamp(static_cast<int>(std::floor(begin + 1e-6)), 0, pixels - 1);
   const int end = std::clamp(static_cast<int>(std::ceil(begin + extent - 1e-6)), least + 1, pixels);
-  Weights w;
+  SourceWeights w;
   for (int n = 0; n < target; ++n) {
     const double middle = begin + (n + 0.5) * step;
     const int first = std::clamp(static_cast<int>(std::floor(middle - radius)), least, end - 1);
     const int last = std::clamp(static_cast<int>(std::ceil(middle + radius)), first + 1, end);
-    Weights::Of of{first, 0, w.values.size()};
+    SourceWeights::Of of{first, 0, w.values.size()};
     double sum = 0;
     for (int p = first; p < last; ++p) {
       const double weight = std::max(0.0, 1 - std::abs(p + 0.5 - middle) / radius);
@@ -47,18 +47,18 @@ Weights weights_of(double begin, double extent, int target, int pixels) {
 }
 
 /// The values of a row that columns are made of.
-struct Extent {
+struct SourceExtent {
   std::size_t begin = 0, end = 0;
 };
 
-Extent extent_of(const Weights& columns, int channels) {
+SourceExtent extent_of(const SourceWeights& columns, int channels) {
   int begin = columns.pixels.front().first, end = 0;
   for (const auto& of : columns.pixels) begin = std::min(begin, of.first), end = std::max(end, of.first + of.count);
   return {static_cast<std::size_t>(begin * channels), static_cast<std::size_t>(end * channels)};
 }
 
 /// One row of the target's height.
-void mix_rows(const Picture& picture, const Weights::Of& of, const float* weights, const Extent& extent, float* mixed) {
+void mix_rows(const Picture& picture, const SourceWeights::Of& of, const float* weights, const SourceExtent& extent, float* mixed) {
   const auto stride = static_cast<std::size_t>(picture.size.width) * static_cast<std::size_t>(picture.channels);
   std::fill(mixed + extent.begin, mixed + extent.end, 0.0F);
   for (int n = 0; n < of.count; ++n) {
@@ -74,7 +74,8 @@ struct Strides {
 };
 
 template <int kChannels>
-void mix_columns(const std::vector<float>& row, const Weights& columns, const PictureTarget& target, float* to, const Strides& strides) {
+void mix_columns(const std::vector<float>& row, const SourceWeights& columns, const PictureTarget& target, float* to,
+                 const Strides& strides) {
   for (std::size_t x = 0; x < columns.pixels.size(); ++x) {
     const auto& of = columns.pixels[x];
     const float* weights = columns.values.data() + of.at;

@@ -8,9 +8,9 @@
 namespace rehearsal::exec::native {
 namespace {
 
-struct Rows {
+struct NormalizedRows {
   std::int64_t count = 1, length = 1;
-  Rows(const graph::Shape& shape, const graph::Attributes& attributes) {
+  NormalizedRows(const graph::Shape& shape, const graph::Attributes& attributes) {
     const auto axis = static_cast<std::size_t>(graph::normalize_axis(attributes.integer("axis", -1), shape.size()));
     for (std::size_t d = 0; d < shape.size(); ++d) (d < axis ? count : length) *= shape[d];
   }
@@ -26,7 +26,7 @@ const T* optional_in(const Call& call, std::size_t i) {
 struct LayerNormalizationForward {
   template <class T>
   static void run(const Call& call) {
-    const Rows rows(call.in_shape(0), call.attributes());
+    const NormalizedRows rows(call.in_shape(0), call.attributes());
     const T *scale = optional_in<T>(call, 1), *bias = optional_in<T>(call, 2);
     const double epsilon = call.attributes().number("epsilon", 1e-5), count = static_cast<double>(rows.length);
     parallel_items(call.threads(), rows.count, rows.worth_a_thread(), [&](std::int64_t row) {
@@ -45,7 +45,7 @@ struct LayerNormalizationForward {
 struct LayerNormalizationGradientInput {
   template <class T>
   static void run(const Call& call) {
-    const Rows rows(call.in_shape(0), call.attributes());
+    const NormalizedRows rows(call.in_shape(0), call.attributes());
     const T* scale = optional_in<T>(call, 4);
     const auto count = static_cast<double>(rows.length);
     parallel_items(call.threads(), rows.count, rows.worth_a_thread(), [&](std::int64_t row) {
@@ -63,7 +63,7 @@ struct LayerNormalizationGradientInput {
 struct LayerNormalizationGradientParameters {
   template <class T>
   static void run(const Call& call) {
-    const Rows rows(call.in_shape(0), call.attributes());
+    const NormalizedRows rows(call.in_shape(0), call.attributes());
     const std::int64_t length = rows.length;
     std::vector<double> total(static_cast<std::size_t>(2 * length));
     sum_parts(call, {rows.count, length, 2 * length}, total.data(), [&](std::int64_t first, std::int64_t count, double* sums) {
@@ -84,7 +84,7 @@ struct LayerNormalizationGradientParameters {
 struct RootForward {
   template <class T>
   static void run(const Call& call) {
-    const Rows rows(call.in_shape(0), call.attributes());
+    const NormalizedRows rows(call.in_shape(0), call.attributes());
     const T* scale = optional_in<T>(call, 1);
     const double epsilon = call.attributes().number("epsilon", 1e-5), count = static_cast<double>(rows.length);
     parallel_items(call.threads(), rows.count, rows.worth_a_thread(), [&](std::int64_t row) {
@@ -100,7 +100,7 @@ struct RootForward {
 struct RootGradientInput {
   template <class T>
   static void run(const Call& call) {
-    const Rows rows(call.in_shape(0), call.attributes());
+    const NormalizedRows rows(call.in_shape(0), call.attributes());
     const T* scale = optional_in<T>(call, 3);
     const auto count = static_cast<double>(rows.length);
     parallel_items(call.threads(), rows.count, rows.worth_a_thread(), [&](std::int64_t row) {
@@ -118,7 +118,7 @@ struct RootGradientInput {
 struct RootGradientParameters {
   template <class T>
   static void run(const Call& call) {
-    const Rows rows(call.in_shape(0), call.attributes());
+    const NormalizedRows rows(call.in_shape(0), call.attributes());
     const std::int64_t length = rows.length;
     std::vector<double> total(static_cast<std::size_t>(2 * length));
     sum_parts(call, {rows.count, length, 2 * length}, total.data(), [&](std::int64_t first, std::int64_t count, double* sums) {
@@ -133,7 +133,7 @@ struct RootGradientParameters {
 template <class B>
 std::unique_ptr<Kernel> make_gradient_parameters(const KernelRequest& request, std::string& reason) {
   if (!takes(request, reason)) return nullptr;
-  const Rows rows(request.view().input(0).shape, request.attributes);
+  const NormalizedRows rows(request.view().input(0).shape, request.attributes);
   return make_kernel(request, body_of<B>(request),
                      parts_of(rows.count, rows.length) * 2 * rows.length * static_cast<std::int64_t>(sizeof(double)));
 }

@@ -108,7 +108,7 @@ std::unique_ptr<Kernel> make_moving(const KernelRequest& request, std::string& r
 }
 
 /// A part of a tensor along `axis` in memory order: `outer` runs of `run` elements, `pitch` apart in the whole.
-struct Runs {
+struct CopiedRuns {
   std::int64_t outer, run, pitch, start;
 };
 std::size_t axis_in_memory(const Call& call, std::size_t rank, plan::Format format) {
@@ -116,7 +116,7 @@ std::size_t axis_in_memory(const Call& call, std::size_t rank, plan::Format form
   if (format != plan::Format::ChannelsLast || axis == 0) return axis;
   return axis == 1 ? rank - 1 : axis - 1;
 }
-Runs runs_of(const Call& call, const Shape& whole, const Shape& part, std::int64_t start, plan::Format format) {
+CopiedRuns runs_of(const Call& call, const Shape& whole, const Shape& part, std::int64_t start, plan::Format format) {
   const std::size_t axis = axis_in_memory(call, whole.size(), format);
   const auto split = graph::split_at(in_memory_order(whole, format), axis);
   const std::int64_t own = in_memory_order(part, format)[axis];
@@ -125,7 +125,7 @@ Runs runs_of(const Call& call, const Shape& whole, const Shape& part, std::int64
 
 /// Copies between a part, whose runs follow each other, and its place in the whole.
 template <class Element>
-void copy_runs(const Call& call, const Runs& r, Element* part, Element* whole, bool into_part) {
+void copy_runs(const Call& call, const CopiedRuns& r, Element* part, Element* whole, bool into_part) {
   parallel_items(call.threads(), r.outer, kElementsWorthAThread / std::max<std::int64_t>(1, r.run) + 1, [&](std::int64_t o) {
     Element *in_part = part + o * r.run, *in_whole = whole + o * r.pitch + r.start;
     std::memcpy(into_part ? in_part : in_whole, into_part ? in_whole : in_part, static_cast<std::size_t>(r.run) * sizeof(Element));
@@ -175,7 +175,6 @@ bool images_of_movement(const plan::LocalNode& node, std::vector<plan::Format>& 
 // Rows picked by index, and their gradients added up. Every part of a result is written by one thread, in the order of the indices,
 // so that sums do not depend on the number of threads.
 
-
 /// The operand or result that is gathered from, and the row of every index in it (-1: another block has it).
 struct Picks {
   graph::AxisSplit split;
@@ -210,9 +209,9 @@ struct MovementGather {
 
 /// Sums of rows [first, last) of a result, in f32 until they are stored: the result itself where it is f32.
 template <class T>
-class RowSums {
+class SumsOfRows {
  public:
-  RowSums(T* result, std::int64_t first, std::int64_t last, std::int64_t inner)
+  SumsOfRows(T* result, std::int64_t first, std::int64_t last, std::int64_t inner)
       : result_(result), first_(first), last_(last), inner_(inner) {
     std::memset(result + first * inner, 0, static_cast<std::size_t>((last - first) * inner) * sizeof(T));
   }
@@ -246,7 +245,7 @@ struct GatherGradient {
     const auto count = static_cast<std::int64_t>(picks.rows.size());
     parallel_ranges(call.threads(), outer * size, kElementsWorthAThread / inner + 1,
                     [&, size = size, inner = inner](std::int64_t first, std::int64_t last) {
-                      RowSums<T> sums(call.out<T>(), first, last, inner);
+                      SumsOfRows<T> sums(call.out<T>(), first, last, inner);
                       for (std::int64_t o = first / size; o * size < last; ++o) {
                         for (std::int64_t i = 0; i < count; ++i) {
                           const std::int64_t row = picks.rows[static_cast<std::size_t>(i)], at = o * size + row;

@@ -58,8 +58,8 @@ struct SoftmaxLogSumExp {
 
 /// One score row per label: of all classes, or of a block of them that begins at `first`.
 template <class T>
-struct Scores {
-  Scores(const Call& call, std::size_t total)
+struct SoftmaxScores {
+  SoftmaxScores(const Call& call, std::size_t total)
       : wide(size_of(call.problem.inputs[1]->dtype) == 8),
         labels(call.inputs[1].data),
         classes(call.in_shape(0).back()),
@@ -94,7 +94,7 @@ struct Scores {
 struct Loss {
   template <class T>
   static void run(const Call& call) {
-    const Scores<T> s(call, 3);
+    const SoftmaxScores<T> s(call, 3);
     double sum = 0;
     for (std::int64_t i = 0; i < s.rows; ++i) {
       const std::int64_t t = s.label(i);
@@ -109,7 +109,7 @@ struct Loss {
 struct LossGradient {
   template <class T>
   static void run(const Call& call) {
-    const Scores<T> s(call, 4);
+    const SoftmaxScores<T> s(call, 4);
     const auto scale = static_cast<float>(*call.in<double>(2));
     parallel_items(call.threads(), s.rows, kElementsWorthAThread / (8 * s.classes) + 1, [&](std::int64_t i) {
       T* out = call.out<T>() + i * s.classes;

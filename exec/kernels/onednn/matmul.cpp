@@ -18,7 +18,7 @@ using dnnl::memory;
 constexpr std::int64_t kRowsWorthPacking = 256, kElementsWorthPacking = std::int64_t{1} << 21;
 
 /// `batch` and then a matrix of rows x columns; exchanged in memory when transposed.
-struct Factor {
+struct MatrixFactor {
   graph::Shape batch;
   std::int64_t rows, columns;
   bool transposed;
@@ -37,15 +37,15 @@ struct Factor {
   }
 };
 
-struct Product {
-  Factor a, b;
+struct MatrixProduct {
+  MatrixFactor a, b;
   graph::Shape batch;
 };
 
-Product product_of(const graph::NodeView& view) {
+MatrixProduct product_of(const graph::NodeView& view) {
   const auto p = graph::matrix_product(view.input(0).shape, view.input(1).shape, view.attributes);
   const DType type = view.output().dtype;
-  Product product{
+  MatrixProduct product{
       {p.a.batch, p.m, p.k, p.a.transposed, type}, {p.b.batch, p.k, p.n, p.b.transposed, type}, graph::broadcast(p.a.batch, p.b.batch)};
   // One matrix for a whole batch: its rows lie one after another, a single large product.
   if (graph::element_count(p.b.batch) == 1 && !p.a.transposed && p.a.batch == product.batch) {
@@ -61,7 +61,7 @@ Product product_of(const graph::NodeView& view) {
 /// above on one core, 0.91 on two; the best of the three ways for each 0.90 on both.
 class Sgemm final : public Kernel {
  public:
-  Sgemm(const Product& product, bool bias, int threads) : a_(product.a), b_(product.b), bias_(bias), threads_(threads) {}
+  Sgemm(const MatrixProduct& product, bool bias, int threads) : a_(product.a), b_(product.b), bias_(bias), threads_(threads) {}
 
   [[nodiscard]] bool is_shareable() const override { return true; }
   [[nodiscard]] std::string engine() const override { return "sgemm"; }
@@ -77,14 +77,14 @@ class Sgemm final : public Kernel {
   }
 
  private:
-  static std::int64_t stride(const Factor& f) { return f.transposed ? f.rows : f.columns; }
+  static std::int64_t stride(const MatrixFactor& f) { return f.transposed ? f.rows : f.columns; }
 
   void repeat(const float* row, float* c) const {
 #pragma omp parallel for schedule(static) num_threads(threads_)
     for (std::int64_t r = 0; r < a_.rows; ++r) std::copy_n(row, b_.columns, c + r * b_.columns);
   }
 
-  Factor a_, b_;
+  MatrixFactor a_, b_;
   bool bias_;
   int threads_;
 };
@@ -92,7 +92,7 @@ class Sgemm final : public Kernel {
 /// What one thread computes while a call is prepared.
 constexpr std::int64_t kLeastForSgemm = std::int64_t{1} << 22;
 
-bool is_for_sgemm(const Product& p) {
+bool is_for_sgemm(const MatrixProduct& p) {
   return p.a.type == DType::F32 && p.batch.empty() && p.a.rows * p.a.columns * p.b.columns >= kLeastForSgemm && has_amx();
 }
 
@@ -101,11 +101,11 @@ std::unique_ptr<Kernel> make_product(const KernelRequest& r, bool bias) {
   if (is_for_sgemm(p)) return std::make_unique<Sgemm>(p, bias, r.threads);
   const std::size_t rank = p.batch.size();
   const auto a = p.a.description(rank), b = p.b.description(rank),
-             c = Factor{p.batch, p.a.rows, p.b.columns, false, p.a.type}.description(rank);
+             c = MatrixFactor{p.batch, p.a.rows, p.b.columns, false, p.a.type}.description(rank);
   const bool packs =
       p.a.type == DType::F32 && rank == 0 && p.a.rows >= kRowsWorthPacking && p.b.rows * p.b.columns >= kElementsWorthPacking;
   memory::desc addend;
-  if (bias) addend = Factor{{}, 1, p.b.columns, false, p.a.type}.description(0);
+  if (bias) addend = MatrixFactor{{}, 1, p.b.columns, false, p.a.type}.description(0);
   const auto pd = worthwhile(product({a, packs ? any_layout(b) : b, addend, c}, with_scratchpad(), cpu()), p.a.type);
   PrimitivePlan plan{[pd] { return dnnl::matmul(pd); }, pd.scratchpad_desc(), {}, r.threads};
   plan.bindings = {{DNNL_ARG_SRC, false, 0, a, a}, {DNNL_ARG_WEIGHTS, false, 1, b, pd.weights_desc()}, {DNNL_ARG_DST, true, 0, c, c}};

@@ -9,7 +9,7 @@ namespace rehearsal::exec::onednn {
 namespace {
 
 /// Row-major.
-struct Rows {
+struct FactorRows {
   const float* first;
   std::int64_t rows, columns;
   bool are_features;  ///< else the columns are
@@ -21,7 +21,7 @@ struct ScaledSum {
   bool adds;  ///< to what is there
 };
 
-void multiply_with_itself(const Rows& a, const ScaledSum& sum) {
+void multiply_with_itself(const FactorRows& a, const ScaledSum& sum) {
   const std::int64_t side = a.are_features ? a.rows : a.columns, summed = a.are_features ? a.columns : a.rows;
   const auto status = dnnl_sgemm(a.are_features ? 'N' : 'T', a.are_features ? 'T' : 'N', side, side, summed, sum.scale, a.first, a.columns,
                                  a.first, a.columns, sum.adds ? 1.0F : 0.0F, sum.to, side);

@@ -99,7 +99,7 @@ class AttentionRow {
   std::int64_t number_, row_;
 };
 
-struct Attention {
+struct ReferenceAttention {
   template <class T>
   static void run(const Call& call) {
     const AttentionRows rows(call, 0);
@@ -208,7 +208,7 @@ struct AttentionGrad {
 };
 
 constexpr KernelRow kAttentionRows[] = {
-    {"Attention", "reference:any", make_by_output<Attention, Floats>},
+    {"Attention", "reference:any", make_by_output<ReferenceAttention, Floats>},
     {"AttentionGrad", "reference:any", make_by_input<AttentionGrad, Floats>},
 };
 

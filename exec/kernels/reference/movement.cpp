@@ -132,7 +132,7 @@ struct ConstantOfShape {
   }
 };
 
-struct Range {
+struct RangeOfNumbers {
   template <class T>
   static void run(const Call& call) {
     const double start = call.attributes().number("start", 0), delta = call.attributes().number("delta", 1);
@@ -153,7 +153,7 @@ constexpr KernelRow kMovementRows[] = {
     {"Tile", kMovementAny, make_by_size<Tile>},
     {"Trilu", kMovementAny, make_by_size<Trilu>},
     {"ConstantOfShape", kMovementAny, make_by_output<ConstantOfShape, Everything>},
-    {"Range", kMovementAny, make_by_output<Range, Numbers>},
+    {"Range", kMovementAny, make_by_output<RangeOfNumbers, Numbers>},
 };
 
 }  // namespace

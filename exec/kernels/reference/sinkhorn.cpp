@@ -7,7 +7,7 @@ namespace rehearsal::exec::reference {
 namespace {
 
 /// One division of an n x n matrix by its sums: of columns in even steps, of rows in odd ones.
-struct Division {
+struct AlternatingDivision {
   std::int64_t n, step;
   double epsilon;
 
@@ -42,7 +42,7 @@ std::vector<double> divided(const Call& call, const T* x, std::int64_t n) {
   std::vector<double> all(static_cast<std::size_t>((steps + 1) * n * n));
   std::copy_n(x, n * n, all.begin());
   for (std::int64_t step = 0; step < steps; ++step)
-    Division{n, step, call.attributes().number("epsilon", 0)}.divide(all.data() + step * n * n, all.data() + (step + 1) * n * n);
+    AlternatingDivision{n, step, call.attributes().number("epsilon", 0)}.divide(all.data() + step * n * n, all.data() + (step + 1) * n * n);
   return all;
 }
 
@@ -69,7 +69,7 @@ struct SinkhornGrad {
       const T* dy = call.in<T>(0) + i * n * n;
       std::vector<double> gradient(dy, dy + n * n);
       for (std::int64_t step = 2 * call.attributes().integer("iterations", 1) - 2; step >= 0; --step)
-        Division{n, step, call.attributes().number("epsilon", 0)}.differentiate(all.data() + step * n * n, gradient.data());
+        AlternatingDivision{n, step, call.attributes().number("epsilon", 0)}.differentiate(all.data() + step * n * n, gradient.data());
       for (std::int64_t e = 0; e < n * n; ++e) call.out<T>()[i * n * n + e] = static_cast<T>(gradient[static_cast<std::size_t>(e)]);
     });
   }

@@ -12,7 +12,7 @@ using graph::Shape;
 using graph::TensorId;
 
 /// A tensor and one letter per dimension.
-struct Term {
+struct EinsumTerm {
   TensorId tensor = TensorId::None;
   std::string letters;
 };
@@ -24,7 +24,7 @@ class Summation {
   Summation(NodeImport& node, const std::string& equation) : n_(node) { parse(equation); }
 
   TensorId run() {
-    Term left = terms_.front();
+    EinsumTerm left = terms_.front();
     if (terms_.size() == 1) left = without_summed(left, result_);
     for (std::size_t i = 1; i < terms_.size(); ++i) left = product(left, terms_[i], wanted_after(i));
     return permuted(left, result_).tensor;
@@ -72,7 +72,7 @@ class Summation {
   }
 
   /// Two dimensions of one letter become their diagonal: every (size + 1)th element of both together.
-  Term diagonal(Term term) {
+  EinsumTerm diagonal(EinsumTerm term) {
     for (std::size_t first = 0; first < term.letters.size(); ++first) {
       const std::size_t second = term.letters.find(term.letters[first], first + 1);
       if (second == std::string::npos) continue;
@@ -98,7 +98,7 @@ class Summation {
     return term;
   }
 
-  void note_sizes(const Term& term) {
+  void note_sizes(const EinsumTerm& term) {
     const Shape shape = n_.builder().type(term.tensor).shape;
     for (std::size_t d = 0; d < shape.size(); ++d) {
       const auto [known, fresh] = sizes_.emplace(term.letters[d], shape[d]);
@@ -112,7 +112,7 @@ class Summation {
 
   std::string implicit_result() const {
     std::map<char, int> counts;
-    for (const Term& term : terms_) {
+    for (const EinsumTerm& term : terms_) {
       for (const char c : term.letters) ++counts[c];
     }
     std::string result;
@@ -143,7 +143,7 @@ class Summation {
     return sizes;
   }
 
-  Term without_summed(Term term, const std::string& wanted) {
+  EinsumTerm without_summed(EinsumTerm term, const std::string& wanted) {
     std::vector<std::int64_t> axes;
     std::string kept;
     for (std::size_t d = 0; d < term.letters.size(); ++d) {
@@ -156,15 +156,15 @@ class Summation {
     return {n_.emit("ReduceSum", {term.tensor}, {{"axes", axes}, {"keepdims", std::int64_t{0}}}), kept};
   }
 
-  Term permuted(const Term& term, const std::string& letters) {
+  EinsumTerm permuted(const EinsumTerm& term, const std::string& letters) {
     if (term.letters == letters) return term;
     std::vector<std::int64_t> perm;
     for (const char c : letters) perm.push_back(static_cast<std::int64_t>(term.letters.find(c)));
     return {n_.emit("Transpose", {term.tensor}, {{"perm", perm}}), letters};
   }
 
-  TensorId matrices(const Term& term, const std::array<std::string, 3>& groups) {
-    const Term ordered = permuted(term, groups[0] + groups[1] + groups[2]);
+  TensorId matrices(const EinsumTerm& term, const std::array<std::string, 3>& groups) {
+    const EinsumTerm ordered = permuted(term, groups[0] + groups[1] + groups[2]);
     TensorId t = ordered.tensor;
     if (n_.builder().type(t).shape != shape(ordered.letters)) t = n_.emit("Expand", {t}, {{"shape", shape(ordered.letters)}});
     Shape flat = shape(groups[0]);
@@ -173,7 +173,7 @@ class Summation {
     return n_.builder().type(t).shape == flat ? t : n_.reshape(t, flat);
   }
 
-  Term product(Term left, Term right, const std::string& wanted) {
+  EinsumTerm product(EinsumTerm left, EinsumTerm right, const std::string& wanted) {
     left = without_summed(left, right.letters + wanted);
     right = without_summed(right, left.letters + wanted);
     std::string batch, rows, columns, inner;
@@ -188,7 +188,7 @@ class Summation {
   }
 
   NodeImport& n_;
-  std::vector<Term> terms_;
+  std::vector<EinsumTerm> terms_;
   std::string result_;
   std::map<char, std::int64_t> sizes_;
   std::size_t ellipsis_ = 0;

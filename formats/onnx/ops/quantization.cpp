@@ -25,16 +25,16 @@ TensorId along(NodeImport& n, std::size_t i, std::size_t rank, std::int64_t axis
 }
 
 /// What the integer types hold.
-struct Range {
+struct QuantizedRange {
   DType type;
   double least, most;
 };
-constexpr Range kRanges[] = {{DType::U8, 0, 255}, {DType::I8, -128, 127}, {DType::U16, 0, 65535}, {DType::I16, -32768, 32767}};
+constexpr QuantizedRange kRanges[] = {{DType::U8, 0, 255}, {DType::I8, -128, 127}, {DType::U16, 0, 65535}, {DType::I16, -32768, 32767}};
 
 /// Rounded, moved and limited to what the integer type holds. The gradient passes straight through the rounding (Bengio et al. 2013), as in
 /// the fake quantization that such models are trained with.
 TensorId stored_as(NodeImport& n, TensorId scaled, TensorId zero_point, DType type) {
-  const auto* range = std::find_if(std::begin(kRanges), std::end(kRanges), [&](const Range& r) { return r.type == type; });
+  const auto* range = std::find_if(std::begin(kRanges), std::end(kRanges), [&](const QuantizedRange& r) { return r.type == type; });
   if (range == std::end(kRanges)) n.unsupported("quantizing to " + std::string(name(type)) + " is not supported");
   TensorId rounded = n.emit("Round", {scaled});
   if (n.training()) rounded = n.emit("Add", {rounded, n.emit("Sub", {scaled, n.emit("StopGradient", {scaled})})});
