@@ -57,6 +57,9 @@ class PacePredictor {
     place.plan = any ? "" : t.plan;
     JobSetup setup(model, place);
     const auto plan = plan_of(setup, model, place, any);
+    if (plan.ranks() != devices)
+      throw BadInput("plan " + t.plan, "is for " + std::to_string(plan.ranks()) + (plan.ranks() == 1 ? " device" : " devices") +
+                                           ", the job has " + std::to_string(devices));
     const auto a = setup.predictor().closed(plan);
     if (!a.may_fit()) throw Refusal("plan " + plan::to_text(plan) + " " + predict::shortage(a));
     return pace_of(a, setup.platform(), devices, static_cast<double>(setup.predictor().batch()));
