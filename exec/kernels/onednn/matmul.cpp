@@ -37,15 +37,15 @@ struct MatrixFactor {
   }
 };
 
-struct MatrixProduct {
+struct FlatProduct {
   MatrixFactor a, b;
   graph::Shape batch;
 };
 
-MatrixProduct product_of(const graph::NodeView& view) {
+FlatProduct product_of(const graph::NodeView& view) {
   const auto p = graph::matrix_product(view.input(0).shape, view.input(1).shape, view.attributes);
   const DType type = view.output().dtype;
-  MatrixProduct product{
+  FlatProduct product{
       {p.a.batch, p.m, p.k, p.a.transposed, type}, {p.b.batch, p.k, p.n, p.b.transposed, type}, graph::broadcast(p.a.batch, p.b.batch)};
   // One matrix for a whole batch: its rows lie one after another, a single large product.
   if (graph::element_count(p.b.batch) == 1 && !p.a.transposed && p.a.batch == product.batch) {
@@ -61,7 +61,7 @@ MatrixProduct product_of(const graph::NodeView& view) {
 /// above on one core, 0.91 on two; the best of the three ways for each 0.90 on both.
 class Sgemm final : public Kernel {
  public:
-  Sgemm(const MatrixProduct& product, bool bias, int threads) : a_(product.a), b_(product.b), bias_(bias), threads_(threads) {}
+  Sgemm(const FlatProduct& product, bool bias, int threads) : a_(product.a), b_(product.b), bias_(bias), threads_(threads) {}
 
   [[nodiscard]] bool is_shareable() const override { return true; }
   [[nodiscard]] std::string engine() const override { return "sgemm"; }
@@ -89,11 +89,12 @@ class Sgemm final : public Kernel {
   int threads_;
 };
 
-/// What one thread computes while a call is prepared.
-constexpr std::int64_t kLeastForSgemm = std::int64_t{1} << 22;
+/// Below it sgemm() gains nothing, and holds some MB for the blocks that it packs.
+constexpr std::int64_t kLeastSideForSgemm = 128;
 
-bool is_for_sgemm(const MatrixProduct& p) {
-  return p.a.type == DType::F32 && p.batch.empty() && p.a.rows * p.a.columns * p.b.columns >= kLeastForSgemm && has_amx();
+bool is_for_sgemm(const FlatProduct& p) {
+  const auto least = std::min({p.a.rows, p.a.columns, p.b.columns});
+  return p.a.type == DType::F32 && p.batch.empty() && least >= kLeastSideForSgemm && has_amx();
 }
 
 std::unique_ptr<Kernel> make_product(const KernelRequest& r, bool bias) {

@@ -124,6 +124,14 @@ TEST_CASE("fast matrix products agree with the reference", "[slow]") {
       {"Gemm", tb, {{17, 5}, {9, 5}, {9}}},
       {"Gemm", {}, {{17, 5}, {5, 9}}},
       {"MatMul", {}, {{300, 1500}, {1500, 1500}}},
+      // All sides of at least 128: by sgemm() where there is AMX.
+      {"MatMul", {}, {{130, 140}, {140, 150}}},
+      {"MatMul", tb, {{130, 140}, {150, 140}}},
+      {"MatMul", ta, {{140, 130}, {140, 150}}},
+      {"MatMul", both, {{140, 130}, {150, 140}}},
+      {"MatMul", {}, {{2, 70, 140}, {140, 150}}},
+      {"Gemm", {}, {{130, 140}, {140, 150}, {150}}},
+      {"Gemm", both, {{140, 130}, {150, 140}, {1, 150}}},
       {"MatMul", {}, {{5}, {5, 9}}},
       {"MatMul", {}, {{7, 5}, {5}}},
   };
