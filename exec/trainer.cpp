@@ -45,7 +45,8 @@ CheckpointHeader header_of(Executor& executor, const Training& training, const T
                           program.batch,
                           std::string(name(program.dtype)),
                           {},
-                          graph::average_share(training.graph.optimizer)};
+                          graph::average_share(training.graph.optimizer),
+                          options.adapter_factor};
   if (options.resume.empty()) return header;
   const auto stored = load_checkpoint(options.resume, executor, training, options.hash_with_batch);
   if (stored.seed != options.seed)

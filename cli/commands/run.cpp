@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/units.hpp"
 #include "cli/assessment_json.hpp"
+#include "cli/adapter_option.hpp"
 #include "cli/command.hpp"
 #include "cli/counts.hpp"
 #include "cli/data_options.hpp"
@@ -266,6 +267,7 @@ exec::TrainerOptions trainer_options(const RunOptions& o, const exec::LearningRa
   options.record = !o.trace.empty();
   options.saving = saving_options(o);
   options.resume = o.resume;
+  options.adapter_factor = adapter_factor(o.model.lora);
   options.last_instructions = last_instructions_of(o);
   options.held_out.every = o.eval_every;
   options.held_out.stop_after = o.stop_after;

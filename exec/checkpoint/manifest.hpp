@@ -26,6 +26,7 @@ struct CheckpointHeader {
   std::string dtype;
   EvaluatedSoFar evaluated;
   double average_share = 0;  ///< of the average in the weights that training computes with (graph/optimizer.hpp); 0: there is none
+  double adapter_factor = 0;  ///< alpha / rank of low-rank adapters (graph/adapters.hpp); 0: there are none, or nobody said
 };
 
 inline constexpr const char* kManifest = "manifest.json";

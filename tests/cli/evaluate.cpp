@@ -116,6 +116,21 @@ TEST_CASE("what was frozen stays as the model has it") {
         evaluated(setting, setting / "trained.onnx").outputs);
 }
 
+TEST_CASE("adapters are evaluated with the factor that they were trained with") {
+  const TemporaryFolder folder;
+  const std::string model = "'zoo:gpt?layers=1&hidden=16&heads=2&vocab=8&seq=4&batch=2'", data = folder / "data.npz";
+  const auto tokens = array_of(DType::I64, {2, 4}, std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7});
+  rehearsal::exec::write_npz(data, {{"input_ids", tokens}, {"target", tokens}});
+  const std::string checkpoint = folder / "c", job = " --data " + data + " --checkpoint " + checkpoint;
+  // alpha / rank = 8 / 4 = 2
+  REQUIRE(rehearse("run " + model + " --steps 2 --lora 4,alpha=8" + job).status == 0);
+  CHECK(rehearse("evaluate " + model + " --lora 4,alpha=8" + job).status == 0);
+  check_failure(rehearse("evaluate " + model + " --lora 4,alpha=64" + job), 1,
+                {"--lora 4,alpha=64", "multiplies adapters with 16", checkpoint, "was trained with 2"});
+  check_failure(rehearse("evaluate " + model + " --lora 4" + job), 1, {"--lora 4", "multiplies adapters with 1"});
+  check_failure(rehearse("evaluate " + model + job), 1, {"lora_A", "is not in the model"});
+}
+
 TEST_CASE("the size of a batch is no part of the result") {
   const Setting setting;
   const auto whole = evaluated(setting, setting.model(), "--dtype f64"),
