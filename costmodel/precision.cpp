@@ -59,12 +59,19 @@ void quantise(Precision& p, const NarrowRow& row, const platforms::Device& d, st
   p.brain = true;
 }
 
+/// Of the 16-bit type that the text names, or else of the quicker one. Where a device says nothing of the one, it is that of the other.
+double half_peak_of(const platforms::Device& d, std::string_view text) {
+  const double brain = precision_peak_of(d, "bf16"), plain = precision_peak_of(d, "f16");
+  const double named = holds(text, "bf16") ? brain : holds(text, "16") ? plain : 0;
+  return named > 0 ? named : std::max(brain, plain);
+}
+
 }  // namespace
 
 Precision precision_of(const platforms::Device& d, std::string_view text) {
   Precision p;
   p.scalar_peak = precision_peak_of(d, "f32");
-  const double half = std::max(precision_peak_of(d, "f16"), precision_peak_of(d, "bf16"));
+  const double half = half_peak_of(d, text);
   p.half_peak = half > 0 ? half : p.scalar_peak;
   p.peak = p.scalar_peak;
   p.autocast = holds(text, "amp") || holds(text, "mixed");

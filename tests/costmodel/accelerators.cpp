@@ -129,6 +129,14 @@ TEST_CASE("precisions fall back to what a device has") {
   CHECK(precision_of(p100, "fp16").peak == Approx(10.6e12));
 }
 
+TEST_CASE("each 16-bit type has its own peak") {
+  const auto mi100 = platforms::load_device("MI100-32GB");  // 184.6 and 92.3 TFLOP/s
+  CHECK(precision_of(mi100, "f16").peak == Approx(184.6e12));
+  CHECK(precision_of(mi100, "bf16").peak == Approx(92.3e12));
+  CHECK(precision_of(platforms::load_device("V100-SXM2-16GB"), "bf16").peak ==
+        precision_of(platforms::load_device("V100-SXM2-16GB"), "f16").peak);
+}
+
 TEST_CASE("units that are no quicker in 8 bits compute in 16") {
   const auto gaudi = platforms::load_device("Gaudi3-128GB");
   REQUIRE(gaudi.peak("fp8")->value() == gaudi.peak("bf16")->value());
