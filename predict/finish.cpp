@@ -186,7 +186,8 @@ double best_steps_between(const WholeRun& run, const Disturbances& d) {
   const double most = std::max(1.0, std::floor(run.steps / fewest_steps_between(run, d)));
   const auto with_pieces = [&](double n) { return expected_finish({run.step, run.steps, run.steps / n}, d); };
   double below = 1, above = most;
-  while (below < above) {
+  constexpr int kHalvings = 200;  // doubles have an end, also of trainings that have none
+  for (int n = 0; n < kHalvings && below < above; ++n) {
     const double middle = std::floor((below + above) / 2);
     if (with_pieces(middle + 1) < with_pieces(middle))
       below = middle + 1;
@@ -198,8 +199,10 @@ double best_steps_between(const WholeRun& run, const Disturbances& d) {
   const double fewest = std::min(run.steps, fewest_steps_between(run, d)), middle = std::max(fewest, std::round(run.steps / below));
   const auto with_steps = [&](double every) { return expected_finish({run.step, run.steps, every}, d); };
   double best = middle;
-  for (double every = std::max(fewest, middle - kNear); every <= std::min(run.steps, middle + kNear); ++every)
+  for (double beside = -kNear; beside <= kNear; ++beside) {
+    const double every = std::clamp(middle + beside, fewest, run.steps);
     if (with_steps(every) < with_steps(best)) best = every;
+  }
   return best;
 }
 

@@ -219,6 +219,13 @@ TEST_CASE("a training shorter than the writing of a checkpoint has one, at its e
   CHECK(best_steps_between(run_of(100, 1), d) == 100);
 }
 
+TEST_CASE("more steps than doubles can count are no reason to go on for ever") {
+  Disturbances d;
+  d.between_failures = Seconds(kHour), d.copying = Seconds(5), d.restarting = Seconds(60);
+  // Daly: sqrt(2 * 5 * 3600) = 190 s, 19 steps; of 1e30 steps no piece of so few can be told from another
+  CHECK(best_steps_between({Seconds(10), 1e30, 1}, d) >= 1);
+}
+
 TEST_CASE("spares are there as Erlang's loss formula says") {
   // A load of 2: B(0) = 1, B(1) = 2/3, B(2) = (4/2) / (1 + 2 + 4/2) = 0.4
   CHECK(share_without_spare(0, Seconds(20), Seconds(10)) == 1);
