@@ -34,6 +34,7 @@ struct LimitRow {
   double (*value)(const predict::Assessment&, double steps);
   double (*least)(const predict::Outlook&, double steps);
   std::string (*print)(double);
+  bool of_training = false;  ///< of all steps of a training, not of one
 };
 
 struct Limit {

@@ -116,8 +116,9 @@ search::SearchOptions search_options(const SearchRequest& o, const JobSetup& fir
   options.steps = first.steps();
   for (const auto& limit : o.limits) options.limits.push_back(search::parse_limit(limit));
   for (const auto& limit : options.limits)
-    if (limit.row->name == "total" && !o.platform.input.extent.given())
-      throw BadInput("--limit total", "is of a whole training; say how long that is with --steps, --epochs or --tokens, or limit step");
+    if (limit.row->of_training && !o.platform.input.extent.given())
+      throw BadInput("--limit " + std::string(limit.row->name),
+                     "is of a whole training; say how long that is with --steps, --epochs or --tokens, or limit step");
   options.allowed = allowed_mathematics(o, first);
   set_budget(o.budget, options);
   if (!o.platform.plan.empty()) {
