@@ -1,6 +1,5 @@
 #include "cli/assessment_json.hpp"
 
-#include <algorithm>
 
 #include <nlohmann/json.hpp>
 

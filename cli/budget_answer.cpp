@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "base/join.hpp"
 #include "base/parse_number.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/help/help_page.hpp"

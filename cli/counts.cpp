@@ -35,7 +35,13 @@ std::string count_digits(const std::string& text) {
 }
 
 void as_count(CLI::Option* option) {
-  option->transform([](const std::string& text) { return count_digits(text); });
+  option->transform([](const std::string& text) {
+    const auto digits = count_digits(text);
+    std::string_view rest = digits;
+    if (const auto number = take_number<double>(rest); number && rest.empty() && std::fabs(*number) >= kExact)
+      throw CLI::ValidationError(text + " is larger than 9e15, the largest count");
+    return digits;
+  });
 }
 
 }  // namespace rehearsal::cli

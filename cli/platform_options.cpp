@@ -235,9 +235,20 @@ void require_own_choices(const ModelOptions& model, const PlatformOptions& o) {
                   ": scales and casts of narrow operands are known of frameworks, not of rehearse; use fp8, or name another --framework");
 }
 
+/// A plan file brings the framework and the recipe that it was searched as to the platform that it was searched on.
+PlatformOptions with_framework_of_plan(PlatformOptions o) {
+  if (!o.framework.empty() || o.plan.empty()) return o;
+  const auto context = plan_argument(o.plan).context;
+  const auto on = context.searched_on.find("platform");
+  if (on != context.searched_on.end() && on->second == std::vector{o.platform}) take_place(o, context);
+  return o;
+}
+
 }  // namespace
 
-JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : options_(o), platform_(load_platform(o)) {
+JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& given)
+    : options_(with_framework_of_plan(given)), platform_(load_platform(options_)) {
+  const auto& o = options_;
   for (const auto& sentence : platforms::unusual_figures(platform_)) warnings_.push_back("platform " + platform_.name + ": " + sentence);
   std::optional<LoadedModel> known;
   const auto& framework = framework_of(o, platform_, model, known);

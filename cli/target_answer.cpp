@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <sstream>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -136,7 +137,9 @@ class TargetedTraining {
       throw BadInput("--to-accuracy " + options_.accuracy,
                      "no law says when; give trainings that came there: --curves METRICS.jsonl, or --reached BATCH:STEPS,BATCH:STEPS");
     const auto& law = predict::scaling::known_law("--law", question_.law);
-    const auto facts = predict::scaling::language_model(load_model(question_.model).graph, question_.model.model);
+    const auto model = load_model(question_.model).graph;
+    const auto facts = predict::scaling::language_model(model, question_.model.model);
+    require_something_to_learn(model);
     const double tokens = predict::scaling::tokens_to(law, facts, *options_.loss),
                  critical = predict::scaling::critical_tokens(*options_.loss);
     KnownReturn k;
@@ -145,6 +148,17 @@ class TargetedTraining {
                  ", taken for those of small batches, and the critical batch of language models at that loss (Kaplan et al. 2020)";
     k.far = predict::scaling::outside(law, facts.scale(tokens));
     return k;
+  }
+
+  /// A model that has learned nothing takes all tokens of its vocabulary for equally likely.
+  void require_something_to_learn(const graph::Graph& model) const {
+    const auto tokens = model[model.outputs().front()].type.shape.back();
+    const double untrained = std::log(static_cast<double>(tokens));
+    if (*options_.loss < untrained) return;
+    std::ostringstream text;
+    text.precision(3);
+    text << "is the loss before a training: of " << tokens << " tokens that are equally likely it is " << untrained << "; give a lower one";
+    throw BadInput("--to-loss " + Json(*options_.loss).dump(), text.str());
   }
 
   const TargetOptions& options_;

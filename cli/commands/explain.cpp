@@ -22,7 +22,6 @@
 #include "predict/changes.hpp"
 #include "predict/memory_risk.hpp"
 #include "predict/plan_summary.hpp"
-#include "predict/violations.hpp"
 
 namespace rehearsal::cli {
 namespace {

@@ -14,7 +14,6 @@
 #include "exchange/chakra/chakra.hpp"
 #include "exchange/kineto/kineto.hpp"
 #include "exchange/logs/link_fit.hpp"
-#include "plan/collectives/collective.hpp"
 #include "platforms/devices.hpp"
 #include "platforms/json.hpp"
 

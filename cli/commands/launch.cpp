@@ -78,6 +78,7 @@ void place(LaunchJob& job, const LaunchOptions& o) {
   if (platform.platform.empty())
     throw BadInput("launch " + o.kind,
                    "needs --platform (and --nodes): how many ranks a node has, and how long the job takes, follow from it");
+  platform.framework = "rehearse";  // whatever the plan was searched as: run is what is started
   const JobSetup setup(job.words.model, platform);
   const auto& group = setup.platform().nodes.front();
   const int ranks = job.plan.plan.ranks();

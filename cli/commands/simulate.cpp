@@ -16,7 +16,6 @@
 #include "plan/collectives/exchange.hpp"
 #include "plan/program/program_json.hpp"
 #include "platforms/json.hpp"
-#include "predict/playing.hpp"
 #include "predict/violations.hpp"
 #include "traces/build.hpp"
 

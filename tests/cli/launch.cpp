@@ -1,4 +1,6 @@
 // rehearse launch: scripts and manifests as printed, and trainings that are started again when a rank is lost.
+#include <cmath>
+#include <cstdio>
 #include <filesystem>
 
 #include "tests/cli/rehearse.hpp"
@@ -44,6 +46,20 @@ TEST_CASE("doctor has two ranks take a step, and quotes the launcher where they 
   CHECK(found(absent).at("check") == "launcher");
   CHECK(found(absent).at("state") == "absent");
   CHECK_THAT(found(absent).at("found").get<std::string>(), contains("nothing works"));
+}
+
+TEST_CASE("a job's time limit is that of our own execution") {
+  const Planned job(16);
+  const std::string where = " --platform dgx-a100 --nodes 2 ";
+  const auto step =
+      result_of(rehearse(std::string("estimate ") + kGpt + " --batch 16 --framework rehearse --format json --plan " + job.plan + where))
+          .at("step_seconds")
+          .at("high")
+          .get<double>();
+  const auto minutes = static_cast<long long>(std::ceil((1e7 * step * 1.1 + 600) / 60));
+  char limit[32];
+  std::snprintf(limit, sizeof limit, "--time=%lld-%02lld:%02lld:00", minutes / 1440, minutes % 1440 / 60, minutes % 60);
+  CHECK_THAT(job.launch("slurm", where + "--steps 10M").out, contains(limit));
 }
 
 TEST_CASE("a script for Slurm has what the queue must know, and hands every option on") {

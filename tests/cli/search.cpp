@@ -83,6 +83,24 @@ TEST_CASE("a plan file has the optimizer that it was searched for, and what is g
   CHECK_THAT(rehearse(exported + " --optimizer sgd").out, contains("--optimizer sgd"));
 }
 
+TEST_CASE("a plan file is estimated as the framework that it was searched as") {
+  const TemporaryFolder folder;
+  const auto plan = folder / "plan.json";
+  // Without a name the sharded optimizer of this plan is torchtitan's.
+  const std::string keys = "dp=8,micro_batch=1,zero=3", job = " zoo:llama3-8b --batch 16 --dtype bf16 --optimizer adamw --format json ";
+  const std::string where = "--platform dgx-h100 --nodes 1 ";
+  CHECK(result_of(rehearse("estimate" + job + where + "--plan " + keys)).at("framework") == "torchtitan");
+  const auto found = result_of(rehearse("search" + job + where + "--framework nemo --plan " + keys + " --confirm 0 -o " + plan));
+  for (const char* command : {"estimate", "simulate --fidelity closed"}) {
+    const auto answer = result_of(rehearse(command + job + where + "--plan " + plan));
+    CHECK(answer.at("framework") == "nemo");
+    CHECK(answer.at("step_seconds").at("value").get<double>() ==
+          Approx(found.at("plans")[0].at("step_seconds").at("value").get<double>()).epsilon(1e-9));
+  }
+  CHECK(result_of(rehearse("estimate" + job + where + "--framework torchtitan --plan " + plan)).at("framework") == "torchtitan");
+  CHECK(result_of(rehearse("estimate" + job + "--platform dgx-a100 --nodes 1 --plan " + plan)).at("framework") != "nemo");
+}
+
 TEST_CASE("a plan file has what else was trained, where, and as which framework runs it") {
   const TemporaryFolder folder;
   const auto plan = folder / "plan.json";

@@ -86,6 +86,13 @@ TEST_CASE("a training's metrics say when it came to a loss or an accuracy, and w
   check_failure(rehearse(asked("--to-accuracy 0.9 --curves " + quiet)), 1, {"quiet.jsonl", "--eval"});
 }
 
+TEST_CASE("no training ends at a loss above that before it") {
+  // ln(1000) = 6.91
+  const std::string job = "estimate 'zoo:gpt?layers=2&hidden=64&heads=2&seq=64&vocab=1000' --batch 256 --platform dgx-h100 --plan dp=8 ";
+  check_failure(rehearse(job + "--to-loss 100"), 1, {"--to-loss 100", "1000 tokens", "6.91"});
+  check_failure(rehearse(job + "--to-loss 6"), 3, {"take a larger model"});
+}
+
 TEST_CASE("a law says when a language model comes to a loss") {
   const auto result = result_of(rehearse(
       "estimate 'zoo:gpt?layers=12&hidden=768&heads=12&seq=1024&vocab=50257' --format json --batch 256 --dtype bf16 --optimizer adamw "
