@@ -1,6 +1,5 @@
 #include "exec/calibrate.hpp"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -6,7 +6,6 @@
 
 #include "base/error.hpp"
 #include "plan/plan_keys.hpp"
-#include "plan/recompute/recompute.hpp"
 #include "plan/schedules/model_chunks.hpp"
 #include "predict/free_keys.hpp"
 #include "predict/memory_risk.hpp"

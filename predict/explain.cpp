@@ -6,7 +6,6 @@
 #include "plan/collectives/exchange.hpp"
 #include "plan/collectives/meetings.hpp"
 #include "predict/group_links.hpp"
-#include "predict/playing.hpp"
 
 namespace rehearsal::predict {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "predict/playing.hpp"
 
 namespace rehearsal::predict {
 namespace {
@@ -29,12 +28,12 @@ std::vector<TimedInstruction> of_step(const std::vector<TimedInstruction>& all, 
 }
 
 /// Rows of steps: what some take longer than others is what one takes.
-struct StepRows {
+struct PlayedRows {
   int few, more;  ///< steps of the shorter row, and by how many the longer one has more
   int shown;      ///< step of the longer row whose timeline stands for all
 };
 
-void set_timeline(const EvaluationRequest& request, const StepCost& many, const StepRows& rows, StepCost& cost) {
+void set_timeline(const EvaluationRequest& request, const StepCost& many, const PlayedRows& rows, StepCost& cost) {
   const auto& program = request.program;
   const auto stands_for = representatives(program, request.costs, request.platform);
   const bool by_rank = many.timeline.size() == static_cast<std::size_t>(program.ranks);
@@ -48,7 +47,7 @@ void set_timeline(const EvaluationRequest& request, const StepCost& many, const 
     for (auto& played : rank) played.begin -= zero, played.end -= zero;
 }
 
-StepCost one_of_many(const EvaluationRequest& request, const StepRows& rows, const Play& play) {
+StepCost one_of_many(const EvaluationRequest& request, const PlayedRows& rows, const Play& play) {
   const auto cost_of_steps = [&](int steps, bool keep_timeline) {
     const auto several = unrolled(request.program, steps);
     return play({several, request.costs, request.platform, request.model, keep_timeline, request.input, request.kind});

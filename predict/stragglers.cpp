@@ -10,7 +10,6 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
-#include "predict/bottleneck.hpp"
 #include "predict/plan_input.hpp"
 #include "predict/predictor_around.hpp"
 

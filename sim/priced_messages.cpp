@@ -10,11 +10,11 @@ namespace {
 using costmodel::CollectiveKind;
 
 /// Bytes that every link of a group carries, between ranks of one node and between nodes.
-struct MessageTraffic {
+struct CalledTraffic {
   double inside = 0, between = 0;
 };
 
-MessageTraffic traffic_of(const PricedCall& call, int per_node, int nodes) {
+CalledTraffic traffic_of(const PricedCall& call, int per_node, int nodes) {
   const double g = per_node, n = static_cast<double>(per_node) * nodes, among = (nodes - 1.0) / nodes;
   switch (call.kind) {
     case CollectiveKind::AllReduce:

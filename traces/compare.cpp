@@ -16,13 +16,13 @@ namespace {
 /// Predicted and measured, in this order.
 using Pair = std::array<double, 2>;
 
-struct ComparedInstruction {
+struct TimesOfInstruction {
   std::string phase, op, name;
   Pair seconds{};
   std::array<bool, 2> known{};
 };
 
-using Instructions = std::map<plan::InstructionIdentity, ComparedInstruction>;
+using Instructions = std::map<plan::InstructionIdentity, TimesOfInstruction>;
 
 void refuse_unless_equal(const std::string& what, const std::string& predicted, const std::string& measured) {
   if (predicted == measured) return;

@@ -9,7 +9,6 @@
 #include "plan/collectives/meetings.hpp"
 #include "plan/lowering/lowering.hpp"
 #include "predict/group_links.hpp"
-#include "predict/step_cost.hpp"
 #include "traces/timeline.hpp"
 
 namespace rehearsal::traces {

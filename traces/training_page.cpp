@@ -12,7 +12,6 @@
 #include "base/error.hpp"
 #include "base/parse_number.hpp"
 #include "base/xml.hpp"
-#include "traces/page_parts.hpp"
 
 namespace rehearsal::traces {
 namespace {

@@ -5,7 +5,6 @@
 #include <regex>
 
 #include "base/error.hpp"
-#include "graph/training.hpp"
 #include "predict/changes.hpp"
 #include "predict/frameworks/recipe.hpp"
 #include "validation/known_models.hpp"

@@ -1,6 +1,5 @@
 #include "exec/bench/cases.hpp"
 
-#include <algorithm>
 #include <span>
 #include <utility>
 

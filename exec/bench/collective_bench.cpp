@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "base/error.hpp"
-#include "costmodel/calibration.hpp"
 #include "exec/bench/link_bench.hpp"
 #include "exec/bench/bench_machine.hpp"
 #include "exec/comm/measure.hpp"

@@ -1,7 +1,6 @@
 #include "exec/bench/measured.hpp"
 
 #include <sys/resource.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cmath>

@@ -14,7 +14,6 @@
 
 #include "base/error.hpp"
 #include "base/thread_time.hpp"
-#include "exec/bench/bench_machine.hpp"
 #include "exec/comm/communicator.hpp"
 #include "exec/comm/usable_cores.hpp"
 #include "exec/data/pictures/picture_input.hpp"

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "exec/comm/remote_memory.hpp"
-#include "plan/collectives/meetings.hpp"
 
 namespace rehearsal::exec {
 namespace {

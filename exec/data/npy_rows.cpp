@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "base/error.hpp"
-#include "base/join.hpp"
 #include "exec/data/arrays.hpp"
 #include "exec/data/dataset_rows.hpp"
 #include "exec/data/npz.hpp"

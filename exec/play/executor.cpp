@@ -22,7 +22,6 @@
 #include "exec/play/staged_samples.hpp"
 #include "exec/play/stored_tensors.hpp"
 #include "plan/memory/under_way.hpp"
-#include "predict/playing.hpp"
 
 namespace rehearsal::exec {
 namespace {

@@ -1,6 +1,5 @@
 #include "graph/ops/attention.hpp"
 
-#include <algorithm>
 
 #include "base/error.hpp"
 #include "graph/ops/labels.hpp"

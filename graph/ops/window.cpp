@@ -1,6 +1,5 @@
 #include "graph/ops/window.hpp"
 
-#include <algorithm>
 #include <string>
 
 #include "base/error.hpp"

@@ -2,7 +2,6 @@
 // micro-batches on a few columns, P = M Q, and ranks sum P; each projects its own on that, Q = Mᵀ P, and ranks sum Q; the product of both
 // is the sum that all have, and what of its own gradient a rank does not find in it is added to its next one.
 
-#include "plan/compressors.hpp"
 #include "plan/low_rank.hpp"
 #include "plan/lowering/role_builder.hpp"
 

@@ -1,6 +1,5 @@
 // Operands of a node in the layout and format that it wants: stored tensors, samples, results of other nodes and stages.
 
-#include <algorithm>
 
 #include "plan/lowering/sharded_gradients.hpp"
 

@@ -5,8 +5,6 @@
 #include "base/error.hpp"
 #include "plan/lowering/gathered_parameters.hpp"
 #include "plan/lowering/sharded_gradients.hpp"
-#include "plan/memory/planner.hpp"
-#include "plan/sharding/copies.hpp"
 
 namespace rehearsal::plan {
 

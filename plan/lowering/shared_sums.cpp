@@ -2,7 +2,6 @@
 // every rank its share, sums what it gets, compresses that sum, and all gather what all have of it. What a rank did not send is kept, of
 // its own gradient and, by compressors that lose something of the sum, too, of that.
 
-#include <algorithm>
 
 #include "plan/compressors.hpp"
 #include "plan/lowering/role_builder.hpp"

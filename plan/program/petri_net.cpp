@@ -1,6 +1,5 @@
 #include "plan/program/petri_net.hpp"
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "graph/op_schema.hpp"
-#include "plan/recompute/sparse.hpp"
 
 namespace rehearsal::plan {
 

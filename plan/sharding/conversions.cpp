@@ -1,6 +1,5 @@
 // Where a tensor is wanted in another layout than it lies in: one conversion per tensor and wanted layout.
 
-#include <algorithm>
 #include <utility>
 
 #include "plan/sharding/passes.hpp"

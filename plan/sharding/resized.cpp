@@ -44,8 +44,8 @@ const MapRow* resized_row_of(const WindowedNode& n) {
 }
 
 /// The map of one axis of the unsplit tensors.
-struct ResizedAxis {
-  explicit ResizedAxis(const WindowedNode& n) : row(*resized_row_of(n)), attributes(n.view.attributes) {
+struct ResizedTaps {
+  explicit ResizedTaps(const WindowedNode& n) : row(*resized_row_of(n)), attributes(n.view.attributes) {
     const graph::Shape &from = n.view.input(0).shape, &to = n.view.output().shape;
     const std::size_t d = n.axis + 2;
     axis = d - (from.size() - row.axes(attributes));
@@ -64,7 +64,7 @@ struct ResizedAxis {
 bool is_resized(const WindowedNode& n) { return resized_row_of(n) != nullptr; }
 
 Range resized_rows(const WindowedNode& n, Range block) {
-  const ResizedAxis map(n);
+  const ResizedTaps map(n);
   Range rows{0, 0};
   const auto include = [&](std::int64_t row) {
     rows = rows.count() < 1 ? Range{row, row + 1} : Range{std::min(rows.begin, row), std::max(rows.end, row + 1)};
@@ -80,7 +80,7 @@ Range resized_rows(const WindowedNode& n, Range block) {
 }
 
 std::int32_t resized_halo(const WindowedNode& n) {
-  const ResizedAxis map(n);
+  const ResizedTaps map(n);
   Hasher hash;
   hash.add(n.schema.name).add(map.attributes.to_text()).add(map.sizes.in).add(map.sizes.out).add(static_cast<std::int64_t>(map.axis));
   return static_cast<std::int32_t>(hash.value() & 0x3FFFFFFF) + 1;

@@ -6,7 +6,6 @@
 
 #include "base/error.hpp"
 #include "costmodel/power.hpp"
-#include "graph/training.hpp"
 #include "plan/plan_keys.hpp"
 #include "predict/bottleneck.hpp"
 #include "predict/checkpoint_size.hpp"

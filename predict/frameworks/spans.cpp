@@ -5,7 +5,6 @@
 #include <variant>
 
 #include "base/hash.hpp"
-#include "graph/op_schema.hpp"
 
 namespace rehearsal::predict::frameworks {
 namespace {

@@ -1,9 +1,7 @@
 // Convolutions by cuDNN's graphs, on images in plain or channels-last order; weights are plain in the arena.
 
-#include <algorithm>
 #include <cstdint>
 
-#include "base/error.hpp"
 #include "exec/kernels/cuda/biases.hpp"
 #include "exec/kernels/cuda/dnn_graph.hpp"
 #include "exec/kernels/cuda/libraries.hpp"

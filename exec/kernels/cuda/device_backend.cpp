@@ -1,6 +1,5 @@
 #include "exec/kernels/cuda/device_backend.hpp"
 
-#include <algorithm>
 
 #include "exec/kernels/cuda/families.hpp"
 

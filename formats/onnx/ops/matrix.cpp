@@ -1,6 +1,5 @@
 // Matrix products.
 
-#include <algorithm>
 
 #include "formats/onnx/ops/einsum.hpp"
 #include "formats/onnx/ops/import_families.hpp"
