@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "base/error.hpp"
 #include "exec/kernels/onednn/families.hpp"
 #include "exec/kernels/onednn/onednn_versions.hpp"
 #include "exec/kernels/onednn/primitive.hpp"
+#include "exec/kernels/onednn/sgemm.hpp"
 #include "graph/ops/matrix.hpp"
 
 namespace rehearsal::exec::onednn {
@@ -70,14 +70,13 @@ class Sgemm final : public Kernel {
     auto* c = outputs[0].as<float>();
     if (bias_) repeat(inputs[2].as<const float>(), c);
     const ThreadScope threads(threads_);
-    const auto status =
-        dnnl::sgemm(a_.transposed ? 'T' : 'N', b_.transposed ? 'T' : 'N', a_.rows, b_.columns, a_.columns, 1.0F,
-                    inputs[0].as<const float>(), stride(a_), inputs[1].as<const float>(), stride(b_), bias_ ? 1.0F : 0.0F, c, b_.columns);
-    if (status != dnnl::status::success) throw EnvironmentFailure("oneDNN failed while computing a product of matrices");
+    multiply(stored(a_, inputs[0]), stored(b_, inputs[1]), {c, a_.rows, b_.columns, a_.columns, 1, bias_});
   }
 
  private:
-  static std::int64_t stride(const MatrixFactor& f) { return f.transposed ? f.rows : f.columns; }
+  static StoredMatrix stored(const MatrixFactor& f, const TensorView& view) {
+    return {view.as<const float>(), f.transposed ? f.rows : f.columns, f.transposed};
+  }
 
   void repeat(const float* row, float* c) const {
 #pragma omp parallel for schedule(static) num_threads(threads_)

@@ -2,31 +2,12 @@
 
 #include "exec/kernels/onednn/families.hpp"
 #include "exec/kernels/onednn/primitive.hpp"
+#include "exec/kernels/onednn/sgemm.hpp"
 #include "exec/kernels/reference/step_interval.hpp"
 #include "exec/kernels/reference/under_windows.hpp"
 
 namespace rehearsal::exec::onednn {
 namespace {
-
-/// Row-major.
-struct FactorRows {
-  const float* first;
-  std::int64_t rows, columns;
-  bool are_features;  ///< else the columns are
-};
-
-struct ScaledSum {
-  float* to;
-  float scale;
-  bool adds;  ///< to what is there
-};
-
-void multiply_with_itself(const FactorRows& a, const ScaledSum& sum) {
-  const std::int64_t side = a.are_features ? a.rows : a.columns, summed = a.are_features ? a.columns : a.rows;
-  const auto status = dnnl_sgemm(a.are_features ? 'N' : 'T', a.are_features ? 'T' : 'N', side, side, summed, sum.scale, a.first, a.columns,
-                                 a.first, a.columns, sum.adds ? 1.0F : 0.0F, sum.to, side);
-  ensure(status == dnnl_success, "oneDNN multiplies matrices of f32");
-}
 
 class OuterProducts : public Kernel {
  public:
@@ -41,12 +22,16 @@ class OuterProducts : public Kernel {
     }
     const ThreadScope threads(threads_);
     const auto scale = static_cast<float>(attributes_.number("scale", 1));
-    if (!of_images()) return multiply_with_itself({x, graph::element_count(x_) / x_.back(), x_.back(), false}, {out, scale, false});
+    if (!of_images()) {
+      const auto features = x_.back();
+      return multiply({x, features, true}, {x, features}, {out, features, features, graph::element_count(x_) / features, scale});
+    }
     const reference::UnderWindows windows(x_, attributes_);
     auto* under = static_cast<float*>(context.workspace);
+    const auto features = windows.features(), positions = windows.positions();
     for (std::int64_t n = 0; n < x_[0]; ++n) {
       windows.write(x + n * windows.image_elements(), under);
-      multiply_with_itself({under, windows.features(), windows.positions(), true}, {out, scale, n > 0});
+      multiply({under, positions}, {under, positions, true}, {out, features, features, positions, scale, n > 0});
     }
   }
   [[nodiscard]] std::int64_t workspace_bytes() const override {
