@@ -137,9 +137,8 @@ class TargetedTraining {
       throw BadInput("--to-accuracy " + options_.accuracy,
                      "no law says when; give trainings that came there: --curves METRICS.jsonl, or --reached BATCH:STEPS,BATCH:STEPS");
     const auto& law = predict::scaling::known_law("--law", question_.law);
-    const auto model = load_model(question_.model).graph;
-    const auto facts = predict::scaling::language_model(model, question_.model.model);
-    require_something_to_learn(model);
+    const auto facts = predict::scaling::language_model(load_model(question_.model).graph, question_.model.model);
+    require_something_to_learn(facts.words);
     const double tokens = predict::scaling::tokens_to(law, facts, *options_.loss),
                  critical = predict::scaling::critical_tokens(*options_.loss);
     KnownReturn k;
@@ -150,14 +149,13 @@ class TargetedTraining {
     return k;
   }
 
-  /// A model that has learned nothing takes all tokens of its vocabulary for equally likely.
-  void require_something_to_learn(const graph::Graph& model) const {
-    const auto tokens = model[model.outputs().front()].type.shape.back();
-    const double untrained = std::log(static_cast<double>(tokens));
+  /// A model that has learned nothing takes all words of its vocabulary for equally likely.
+  void require_something_to_learn(std::int64_t words) const {
+    const double untrained = std::log(static_cast<double>(words));
     if (*options_.loss < untrained) return;
     std::ostringstream text;
     text.precision(3);
-    text << "is the loss before a training: of " << tokens << " tokens that are equally likely it is " << untrained << "; give a lower one";
+    text << "is the loss before a training: of " << words << " tokens that are equally likely it is " << untrained << "; give a lower one";
     throw BadInput("--to-loss " + Json(*options_.loss).dump(), text.str());
   }
 

@@ -20,6 +20,8 @@ void require_decoder(const graph::Graph& forward, const std::string& name) {
   if (tokens_per_sample(forward) == 0) throw Refusal(what + "and it reads no tokens; give --steps or --epochs instead of --budget");
   if (frameworks::kind_of(forward) == costmodel::ModelKind::Other)
     throw Refusal(what + "and its attention looks ahead, or it has none; give --tokens instead of --budget");
+  if (forward.outputs().empty() || forward[forward.outputs().front()].type.shape.empty())
+    throw Refusal(what + "and its first output has no scores of words; give --tokens instead of --budget");
   if (frameworks::router_of(forward) != nullptr)
     throw Refusal(what + "and its tokens choose among experts, of which the laws here know nothing; give --tokens instead of --budget");
 }
@@ -29,13 +31,13 @@ void require_decoder(const graph::Graph& forward, const std::string& name) {
 LanguageModel language_model(const graph::Graph& forward, const std::string& name) {
   require_decoder(forward, name);
   LanguageModel model;
-  const auto words = forward[forward.outputs().front()].type.shape.back();
+  model.words = forward[forward.outputs().front()].type.shape.back();
   for (const auto& tensor : forward.tensors()) {
     if (!graph::is_weight(tensor.role)) continue;
     const auto& shape = tensor.type.shape;
     const auto elements = static_cast<double>(graph::element_count(shape));
     model.parameters += elements;
-    if (shape.size() != kMatrix || std::ranges::find(shape, words) == shape.end()) model.without_embeddings += elements;
+    if (shape.size() != kMatrix || std::ranges::find(shape, model.words) == shape.end()) model.without_embeddings += elements;
   }
   double flops = 0;
   for (const auto& node : forward.nodes()) {

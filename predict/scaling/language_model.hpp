@@ -1,6 +1,8 @@
 #pragma once
 // What scaling laws look at in a model.
 
+#include <cstdint>
+
 #include "graph/graph.hpp"
 #include "predict/scaling/law.hpp"
 
@@ -11,6 +13,7 @@ struct LanguageModel {
   double without_embeddings = 0;  ///< without the matrices that have a row or column for every word
   Flops per_token;                ///< forward and backward, as the graph's operators count them: attention and the words' scores, too
   double tokens_per_sample = 0;
+  std::int64_t words = 0;  ///< of the vocabulary
 
   [[nodiscard]] TrainingSize scale(double tokens) const { return {parameters, without_embeddings, tokens}; }
   /// per_token over 6 N: what C = 6 N D leaves out.
