@@ -39,7 +39,7 @@ void as_count(CLI::Option* option) {
     const auto digits = count_digits(text);
     std::string_view rest = digits;
     if (const auto number = take_number<double>(rest); number && rest.empty() && std::fabs(*number) >= kExact)
-      throw CLI::ValidationError(text + " is larger than 9e15, the largest count");
+      throw CLI::ValidationError(text + " is beyond the largest count, 9e15");
     return digits;
   });
 }

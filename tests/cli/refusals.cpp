@@ -30,7 +30,7 @@ TEST_CASE("values that mean nothing are refused by name") {
                                                 {"estimate 'zoo:gpt?layers=1&layers=2'", 1, "given twice"},
                                                 {"search GPT --budget 10parsecs", 1, "30s"},
                                                 {"search GPT --limit total=1h", 1, "--tokens"},
-                                                {"estimate GPT --steps 9e15", 2, "larger than 9e15"},
+                                                {"estimate GPT --steps 9e15", 2, "beyond the largest count, 9e15"},
                                                 {"search GPT --limit cost=1", 1, "--tokens"},
                                                 {"search GPT --limit energy=1MWh", 1, "--tokens"},
                                                 {"search GPT --budget 1 -o /nowhere/at/all.json", 1, "does not exist"},
