@@ -50,11 +50,7 @@ graph::AdapterOptions parse_adapters(const std::string& text) {
   return options;
 }
 
-double adapter_factor(const std::string& text) {
-  if (text.empty()) return 0;
-  const auto options = parse_adapters(text);
-  return options.alpha == 0 ? 1 : options.alpha / static_cast<double>(options.rank);
-}
+double adapter_factor(const std::string& text) { return text.empty() ? 0 : parse_adapters(text).factor(); }
 
 graph::Graph adapted(const graph::Graph& model, const std::string& text) {
   try {

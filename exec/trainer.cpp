@@ -52,6 +52,7 @@ CheckpointHeader header_of(Executor& executor, const Training& training, const T
   if (stored.seed != options.seed)
     throw BadInput("--seed " + std::to_string(options.seed), "checkpoint " + options.resume + " was made with --seed " +
                                                                  std::to_string(stored.seed) + "; give the same to continue it");
+  require_adapter_factor(options.adapter_factor, stored, options.resume);
   header.step = stored.step;
   header.samples = stored.samples;
   header.evaluated = stored.evaluated;

@@ -86,7 +86,7 @@ class Adapting {
       return options;
     };
     TensorId inner = builder_.add("MatMul", {x, adapter.a}, {}, named(".lora_A")).front();
-    const double scale = options_.alpha == 0 ? 1 : options_.alpha / static_cast<double>(options_.rank);
+    const double scale = options_.factor();
     if (scale != 1) inner = builder_.add("Mul", {inner, factor(scale)}, {}, named(".lora_scale")).front();
     const TensorId outer = builder_.add("MatMul", {inner, adapter.b}, {}, named(".lora_B")).front();
     auto options = named(".lora_sum");

@@ -16,6 +16,9 @@ struct AdapterOptions {
   std::int64_t rank = 16;
   double alpha = 0;                  ///< 0: the rank, so that the factor is 1
   std::vector<std::string> targets;  ///< globs of names of weights or of the nodes that multiply with them; none: see below
+
+  /// What the product of an adapter is multiplied with.
+  [[nodiscard]] double factor() const { return alpha == 0 ? 1 : alpha / static_cast<double>(rank); }
 };
 
 struct AdaptedModel {

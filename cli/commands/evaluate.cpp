@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -22,22 +21,15 @@ struct EvaluateOptions {
   std::string checkpoint, outputs, backend = "auto";
 };
 
-/// Names and shapes do not tell with which factor adapters were trained.
-void require_adapter_factor(const EvaluateOptions& o) {
-  const double trained = exec::read_checkpoint_header(o.checkpoint).adapter_factor, asked = adapter_factor(o.model.lora);
-  if (trained == 0 || asked == 0 || std::fabs(asked / trained - 1) < 1e-9) return;
-  throw BadInput("--lora " + o.model.lora, "multiplies adapters with " + nlohmann::json(asked).dump() + " (alpha / rank), checkpoint " +
-                                               o.checkpoint + " was trained with " + nlohmann::json(trained).dump());
-}
-
 int evaluate(const EvaluateOptions& o, exec::Communicator& world, Terminal& terminal) {
   if (world.size() > 1) throw BadInput("evaluate", "runs in one process; start it without mpirun");
   if (std::ranges::find(o.data.data, "synthetic") != o.data.data.end())
     throw BadInput("--data synthetic", "has as many samples as are asked for, and nothing to be right about; name files (docs/data.md)");
   exec::require_data(o.data.data);
   if (!o.outputs.empty()) require_place(o.outputs);
-  if (!o.checkpoint.empty()) require_adapter_factor(o);
   const auto values = o.checkpoint.empty() ? exec::StoredValues{} : exec::read_checkpoint(o.checkpoint);
+  if (!o.checkpoint.empty())
+    exec::require_adapter_factor(adapter_factor(o.model.lora), exec::read_checkpoint_header(o.checkpoint), o.checkpoint);
   const auto data = evaluated(o.data.options(o.model.seed, exec::threads_per_rank(world)), o.data.data);
   const auto start = std::chrono::steady_clock::now();
   const auto result = evaluate_model({o.model, data, o.backend, !o.outputs.empty()}, values, world);

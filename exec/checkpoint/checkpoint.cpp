@@ -1,6 +1,7 @@
 #include "exec/checkpoint/checkpoint.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -244,6 +245,14 @@ StoredValues read_checkpoint(const std::string& folder) {
   } catch (const nlohmann::json::exception& error) {
     throw BadInput((place / kManifest).string(), std::string("is damaged: ") + platforms::reason_of(error));
   }
+}
+
+void require_adapter_factor(double factor, const CheckpointHeader& header, const std::string& folder) {
+  constexpr double kRounding = 1e-9;  // of one alpha, written in another way
+  const double trained = header.adapter_factor;
+  if (trained == 0 || factor == 0 || std::fabs(factor / trained - 1) < kRounding) return;
+  throw BadInput("--lora", "multiplies adapters with " + nlohmann::json(factor).dump() + " (alpha / rank), checkpoint " + folder +
+                               " was trained with " + nlohmann::json(trained).dump());
 }
 
 CheckpointHeader read_checkpoint_header(const std::string& folder) {

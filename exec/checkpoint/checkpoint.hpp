@@ -31,6 +31,9 @@ using StoredValues = std::map<std::string, StoredValue>;
 
 /// Throws BadInput as load_checkpoint() does; reads no part.
 [[nodiscard]] CheckpointHeader read_checkpoint_header(const std::string& folder);
+/// Names and shapes do not tell with which factor adapters were trained (CheckpointHeader::adapter_factor). Throws BadInput naming --lora
+/// when it was another one; 0, which is none, goes with all.
+void require_adapter_factor(double factor, const CheckpointHeader&, const std::string& folder);
 
 /// What is there of that which ranks of a Program keep for themselves (exec/checkpoint/checkpoint_part.hpp).
 enum class HeldKept : std::uint8_t {

@@ -126,8 +126,10 @@ TEST_CASE("adapters are evaluated with the factor that they were trained with") 
   REQUIRE(rehearse("run " + model + " --steps 2 --lora 4,alpha=8" + job).status == 0);
   CHECK(rehearse("evaluate " + model + " --lora 4,alpha=8" + job).status == 0);
   check_failure(rehearse("evaluate " + model + " --lora 4,alpha=64" + job), 1,
-                {"--lora 4,alpha=64", "multiplies adapters with 16", checkpoint, "was trained with 2"});
-  check_failure(rehearse("evaluate " + model + " --lora 4" + job), 1, {"--lora 4", "multiplies adapters with 1"});
+                {"--lora", "multiplies adapters with 16", checkpoint, "was trained with 2"});
+  check_failure(rehearse("evaluate " + model + " --lora 4" + job), 1, {"--lora", "multiplies adapters with 1"});
+  check_failure(rehearse("run " + model + " --steps 2 --lora 4,alpha=64 --resume " + checkpoint + " --data " + data), 1,
+                {"--lora", "multiplies adapters with 16", "was trained with 2"});
   check_failure(rehearse("evaluate " + model + job), 1, {"lora_A", "is not in the model"});
 }
 
