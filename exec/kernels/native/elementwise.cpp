@@ -16,34 +16,7 @@ using graph::Shape;
 /// An operand broadcast to `full`, both in the result's memory order. A plain operand that has no pixels of its own lies in memory
 /// alike in either order.
 graph::StridedView operand_view(const Shape& own, const Shape& full, plan::Format order) {
-  Shape padded(full.size() - own.size(), 1);
-  padded.insert(padded.end(), own.begin(), own.end());
-  return graph::broadcast_view(in_memory_order(padded, order), in_memory_order(full, order));
-}
-
-/// True when an operand of this shape lies in memory alike in both orders, once padded to the rank of `full`.
-bool order_free(const Shape& own, const Shape& full) {
-  Shape padded(full.size() - own.size(), 1);
-  padded.insert(padded.end(), own.begin(), own.end());
-  const Image image(padded);
-  return image.channels == 1 || image.pixels == 1;
-}
-
-/// Channels-last when an operand shaped as the result is, and the others do not depend on the order.
-bool follow_result(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
-  const auto& full = node.outputs[0]->shape;
-  if (!is_image(full)) return true;
-  bool any = false, possible = true;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const bool same = node.inputs[i]->shape == full;
-    any = any || (same && node.input_formats[i] == plan::Format::ChannelsLast);
-    possible = possible && (same || order_free(node.inputs[i]->shape, full));
-  }
-  if (!any || !possible) return true;
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (node.inputs[i]->shape == full) inputs[i] = plan::Format::ChannelsLast;
-  outputs[0] = plan::Format::ChannelsLast;
-  return true;
+  return graph::broadcast_view(in_memory_order(padded_to(full.size(), own), order), in_memory_order(full, order));
 }
 
 /// Calls body(offsets, steps, count) for contiguous pieces of the result; index 0 of both is the result.

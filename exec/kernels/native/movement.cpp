@@ -112,9 +112,7 @@ struct CopiedRuns {
   std::int64_t outer, run, pitch, start;
 };
 std::size_t axis_in_memory(const Call& call, std::size_t rank, plan::Format format) {
-  const auto axis = graph::axis_of(call.problem.view(), 0);
-  if (format != plan::Format::ChannelsLast || axis == 0) return axis;
-  return axis == 1 ? rank - 1 : axis - 1;
+  return in_memory_order(graph::axis_of(call.problem.view(), 0), rank, format);
 }
 CopiedRuns runs_of(const Call& call, const Shape& whole, const Shape& part, std::int64_t start, plan::Format format) {
   const std::size_t axis = axis_in_memory(call, whole.size(), format);
@@ -162,15 +160,6 @@ struct MovementSplit {
     }
   }
 };
-
-/// All images channels-last when one operand is.
-bool images_of_movement(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
-  const bool any = std::find(node.input_formats.begin(), node.input_formats.end(), plan::Format::ChannelsLast) != node.input_formats.end();
-  if (!any || !is_image(node.inputs[0]->shape)) return true;
-  std::fill(inputs.begin(), inputs.end(), plan::Format::ChannelsLast);
-  std::fill(outputs.begin(), outputs.end(), plan::Format::ChannelsLast);
-  return true;
-}
 
 // Rows picked by index, and their gradients added up. Every part of a result is written by one thread, in the order of the indices,
 // so that sums do not depend on the number of threads.
@@ -259,8 +248,8 @@ struct GatherGradient {
 
 constexpr KernelRow kMovementRows[] = {
     {"Transpose", "native:transpose", make_moving<MovementTranspose>},
-    {"Concat", "native:copy", make_moving<MovementConcat>, images_of_movement},
-    {"Split", "native:copy", make_moving<MovementSplit>, images_of_movement},
+    {"Concat", "native:copy", make_moving<MovementConcat>, follow_any},
+    {"Split", "native:copy", make_moving<MovementSplit>, follow_any},
     {"Gather", "native:gather", make_moving<MovementGather>},
     {"GatherGrad", "native:gather", make<GatherGradient>},
 };

@@ -51,26 +51,6 @@ bool takes_f32(const KernelRequest& request, std::string& reason) {
   return false;
 }
 
-bool follow(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
-  const auto& shape = node.inputs[0]->shape;
-  if (!is_image(shape)) return true;
-  const auto like = [&](const std::optional<graph::TensorType>& type) { return type && type->shape == shape; };
-  bool any = false;
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    any = any || (like(node.inputs[i]) && node.input_formats[i] == plan::Format::ChannelsLast);
-  if (!any) return true;
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (like(node.inputs[i])) inputs[i] = plan::Format::ChannelsLast;
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    if (like(node.outputs[i])) outputs[i] = plan::Format::ChannelsLast;
-  return true;
-}
-
-graph::Shape in_memory_order(graph::Shape shape, plan::Format format) {
-  if (format == plan::Format::ChannelsLast) std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
-  return shape;
-}
-
 Image::Image(const graph::Shape& shape) : batch(shape[0]), channels(shape[1]) {
   for (std::size_t d = 2; d < shape.size(); ++d) pixels *= shape[d];
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/kernels/image_order.hpp"
 #include "exec/kernels/native/loops.hpp"
 #include "exec/kernels/reference/reference.hpp"
 
@@ -60,15 +61,7 @@ template <class B>
   return takes(request, reason) ? make_kernel(request, body_of<B>(request)) : nullptr;
 }
 
-[[nodiscard]] inline bool is_image(const graph::Shape& shape) { return shape.size() >= 3 && shape.size() <= 5; }
-
-/// Asks for channels-last images when one already is: every operand and result shaped as operand 0 then is. True always.
-bool follow(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs);
-
 [[nodiscard]] inline bool channels_last(const TensorView& view) { return view.format == plan::Format::ChannelsLast; }
-
-/// The shape in the order in which elements lie in memory.
-[[nodiscard]] graph::Shape in_memory_order(graph::Shape shape, plan::Format format);
 
 /// An image as its kernels see it.
 struct Image {

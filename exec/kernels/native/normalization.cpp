@@ -161,7 +161,7 @@ std::unique_ptr<Kernel> make_sums(const KernelRequest& request, std::string& rea
 }
 
 bool follow_image(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
-  return is_image(node.inputs[0]->shape) && follow(node, inputs, outputs);
+  return is_image(node.inputs[0]->shape) && follow_operand(node, inputs, outputs);
 }
 
 constexpr std::string_view kNormalizationName = "native:normalization";
