@@ -1,6 +1,6 @@
-#include "exec/kernels/cuda/moves.hpp"
-
 #include "exec/kernels/cuda/cuda_kernel.hpp"
+#include "exec/kernels/cuda/moves.hpp"
+#include "exec/kernels/cuda/strided_copies.hpp"
 
 namespace rehearsal::exec::cuda {
 namespace {
@@ -41,17 +41,23 @@ struct AddRuns {
   }
 };
 
-/// (outer, a, b) -> (outer, b, a): element i of the result.
+/// A pixel of each image: few channels, and room for more.
 template <class T>
-struct Exchange {
+struct PutPixel {
+  ChannelsMove move;
   const T* from;
   T* to;
-  std::int64_t a, b;
-  REHEARSAL_BODY void operator()(std::int64_t i) const {
-    const std::int64_t outer = i / (a * b), rest = i % (a * b);
-    to[i] = from[outer * a * b + rest % a * b + rest / a];
+  REHEARSAL_BODY void operator()(std::int64_t pixel) const {
+    const Division at = divide(pixel, move.pixels);
+    const T* source = from + at.quotient * move.channels * move.pixels + at.remainder;
+    T* target = to + pixel * move.room;
+    for (std::int64_t c = 0; c < move.room; ++c) target[c] = c < move.channels ? source[c * move.pixels] : T{};
   }
 };
+
+/// Elements of a move in the order [count, pixels, channels], where they are plain and where they are channels-last.
+graph::StridedView plain_view(const ChannelsMove& m) { return {{m.count, m.pixels, m.channels}, {m.channels * m.pixels, 1, m.pixels}}; }
+graph::StridedView channels_last_view(const ChannelsMove& m) { return {{m.count, m.pixels, m.channels}, {m.pixels * m.room, m.room, 1}}; }
 
 template <class T>
 struct FindNonFinite {
@@ -60,6 +66,26 @@ struct FindNonFinite {
   REHEARSAL_BODY void operator()(std::int64_t i) const {
     const auto x = real(data[i]);
     if (!(x - x == 0)) *found = 1;
+  }
+};
+
+/// Threads read and write side by side, some elements before the first is there.
+template <class T>
+struct CopyRow {
+  static constexpr int kAtOnce = 8;
+  RowsCopy copy;
+  const T* from;
+  T* to;
+  REHEARSAL_BODY void operator()(const Team& team, std::int64_t row) const {
+    const T* source = from + row * copy.from_step;
+    T* target = to + row * copy.to_step;
+    std::int64_t i = team.rank();
+    for (; i + (kAtOnce - 1) * team.size() < copy.columns; i += kAtOnce * team.size()) {
+      T held[kAtOnce];
+      for (int k = 0; k < kAtOnce; ++k) held[k] = source[i + k * team.size()];
+      for (int k = 0; k < kAtOnce; ++k) target[i + k * team.size()] = held[k];
+    }
+    for (; i < copy.columns; i += team.size()) target[i] = source[i];
   }
 };
 
@@ -100,15 +126,36 @@ void add_runs(Stream stream, const Runs& runs, DType type, const void* from, voi
   if (!known) throw Refusal("gradients of type " + std::string(name(type)) + " cannot be summed");
 }
 
+void copy_rows(Stream stream, const RowsCopy& copy, std::size_t element_bytes, const void* from, void* to) {
+  constexpr std::int64_t kMostOfTeam = 256;
+  with_size(element_bytes, [&](auto element) {
+    using T = decltype(element);
+    for_each_row(stream, copy.rows, copy.columns, CopyRow<T>{copy, static_cast<const T*>(from), static_cast<T*>(to)}, kMostOfTeam);
+  });
+}
+
+void put_channels_last(Stream stream, const ChannelsMove& move, std::size_t element_bytes, const void* from, void* to) {
+  with_size(element_bytes, [&](auto element) {
+    using T = decltype(element);
+    const auto* source = static_cast<const T*>(from);
+    if (move.room != move.channels) return for_each(stream, move.count * move.pixels, PutPixel<T>{move, source, static_cast<T*>(to)});
+    copy_strided(stream, source, plain_view(move), static_cast<T*>(to), channels_last_view(move));
+  });
+}
+
+void put_channels_first(Stream stream, const ChannelsMove& move, std::size_t element_bytes, const void* from, void* to) {
+  with_size(element_bytes, [&](auto element) {
+    using T = decltype(element);
+    copy_strided(stream, static_cast<const T*>(from), channels_last_view(move), static_cast<T*>(to), plain_view(move));
+  });
+}
+
 void reorder_image(Stream stream, const ReorderTask& task, const graph::TensorType& type) {
   const auto count = graph::element_count(type.shape);
   const std::int64_t channels = type.shape[1], pixels = count == 0 ? 0 : count / (type.shape[0] * channels);
-  const bool to_last = task.to_format == plan::Format::ChannelsLast;
-  with_size(size_of(type.dtype), [&](auto element) {
-    using T = decltype(element);
-    const std::int64_t a = to_last ? channels : pixels, b = to_last ? pixels : channels;
-    for_each(stream, count, Exchange<T>{static_cast<const T*>(task.from), static_cast<T*>(task.to), a, b});
-  });
+  const ChannelsMove move{type.shape[0], channels, pixels, channels};
+  (task.to_format == plan::Format::ChannelsLast ? put_channels_last : put_channels_first)(stream, move, size_of(type.dtype), task.from,
+                                                                                          task.to);
 }
 
 void find_non_finite(Stream stream, DType type, const void* data, std::int64_t elements, std::int32_t* found) {

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "exec/kernels/cuda/libraries.hpp"
+#include "exec/kernels/cuda/moves.hpp"
 #include "exec/kernels/cuda/nvidia_gpu.hpp"
 #include "graph/ops/matrix.hpp"
 #include "graph/ops/strided.hpp"
@@ -24,10 +25,19 @@ cudaDataType_t type_of(DType type) {
   return type == DType::F64 ? CUDA_R_64F : type == DType::F16 ? CUDA_R_16F : type == DType::BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
+/// A matrix in memory, row after row.
+struct StoredMatrix {
+  std::int64_t rows = 0, columns = 0;
+  std::int64_t step = 0;        ///< elements from one row to the next
+  std::int64_t copied_at = -1;  ///< bytes of the workspace before its copy with that step; -1: it is read and written where it lies
+  [[nodiscard]] std::int64_t elements() const { return rows * step; }
+};
+
 struct MatrixLayout {
   cublasLtMatrixLayout_t handle = nullptr;
-  MatrixLayout(DType type, std::int64_t rows, std::int64_t columns) {
-    check(cublasLtMatrixLayoutCreate(&handle, type_of(type), static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), rows),
+  MatrixLayout(DType type, const StoredMatrix& m) {
+    check(cublasLtMatrixLayoutCreate(&handle, type_of(type), static_cast<std::uint64_t>(m.columns), static_cast<std::uint64_t>(m.rows),
+                                     m.step),
           "describing a matrix");
   }
   ~MatrixLayout() { (void)cublasLtMatrixLayoutDestroy(handle); }
@@ -85,6 +95,27 @@ graph::MatrixProduct joined(graph::MatrixProduct p) {
   return p;
 }
 
+constexpr std::int64_t kRowBytes = 16;       // rows that begin at multiples of it are what tensor cores read fast
+constexpr std::int64_t kWorthCopying = 256;  // multiplications of an element that pay for copying it, there and back at memory's speed
+
+std::int64_t aligned(std::int64_t bytes, std::int64_t to) { return (bytes + to - 1) / to * to; }
+
+/// `times`: in how many multiplications each element takes part.
+StoredMatrix stored(std::int64_t rows, std::int64_t columns, std::int64_t times, std::int64_t element_bytes) {
+  const std::int64_t step = aligned(columns * element_bytes, kRowBytes) / element_bytes;
+  return {rows, columns, times >= kWorthCopying ? step : columns};
+}
+
+/// C, A, B of a product: copied to rows of another step where `on_tensor_cores` and that is worth it.
+std::array<StoredMatrix, 3> matrices_of(const graph::MatrixProduct& p, DType type, bool on_tensor_cores) {
+  const auto bytes = static_cast<std::int64_t>(size_of(type));
+  const auto times = [&](std::int64_t size) { return on_tensor_cores ? size : 0; };
+  const auto operand = [&](bool transposed, std::int64_t rows, std::int64_t columns, std::int64_t other) {
+    return transposed ? stored(columns, rows, times(other), bytes) : stored(rows, columns, times(other), bytes);
+  };
+  return {stored(p.m, p.n, times(p.k), bytes), operand(p.a.transposed, p.m, p.k, p.n), operand(p.b.transposed, p.k, p.n, p.m)};
+}
+
 constexpr std::int64_t kMostWorkspace = std::int64_t{32} << 20;  // what NVIDIA advises for Hopper
 constexpr std::int64_t kAlignedWorkspace = 256;                  // else cublasLtMatmul refuses it
 
@@ -95,10 +126,11 @@ class ProductsProduct final : public Kernel {
         p_(p),
         type_(r.view().output().dtype),
         batches_(batches_of(p)),
+        matrices_(matrices_of(p, type_, (tf32 || size_of(type_) == 2) && batches_.count == 1 && batches_.offsets.size() == 1)),
         operation_(type_, tf32),
-        a_(type_, p.a.transposed ? p.m : p.k, p.a.transposed ? p.k : p.m),
-        b_(type_, p.b.transposed ? p.k : p.n, p.b.transposed ? p.n : p.k),
-        c_(type_, p.n, p.m),
+        c_(type_, matrices_[0]),
+        a_(type_, matrices_[1]),
+        b_(type_, matrices_[2]),
         alpha_(r.attributes.number("alpha", 1.0)),
         has_bias_(r.view().has_input(2)) {
     c_.set_batch(batches_.count, batches_.strides[0]);
@@ -108,32 +140,47 @@ class ProductsProduct final : public Kernel {
     operation_.set(CUBLASLT_MATMUL_DESC_TRANSB, p.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (has_bias_) operation_.set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     workspace_ = std::clamp<std::int64_t>(8 * p.m * p.n * batches_.count, 1 << 16, kMostWorkspace);
+    bytes_ = workspace_;
+    for (auto& m : matrices_) {
+      if (m.step == m.columns) continue;
+      m.copied_at = aligned(bytes_, kAlignedWorkspace);
+      bytes_ = m.copied_at + m.elements() * static_cast<std::int64_t>(size_of(type_));
+    }
   }
 
-  [[nodiscard]] std::int64_t workspace_bytes() const override { return workspace_ + kAlignedWorkspace; }
+  [[nodiscard]] std::int64_t workspace_bytes() const override { return bytes_ + kAlignedWorkspace; }
   [[nodiscard]] bool is_shareable() const override { return true; }  // one thread asks for all kernels of a device
 
   void run(std::span<const TensorView> in, std::span<const TensorView> out, const RunContext& context) override {
-    auto* workspace = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(context.workspace) + kAlignedWorkspace - 1) /
-                                              kAlignedWorkspace * kAlignedWorkspace);
+    auto* workspace = reinterpret_cast<std::byte*>(aligned(reinterpret_cast<std::intptr_t>(context.workspace), kAlignedWorkspace));
     const auto size = static_cast<std::int64_t>(size_of(type_));
     if (has_bias_) operation_.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, in[2].data);
     const double wide_alpha = alpha_, wide_beta = 0;
     const float alpha = static_cast<float>(alpha_), beta = 0;
     const bool wide = type_ == DType::F64;
     for (const auto& at : batches_.offsets) {
-      const auto* a = in[0].as<const std::byte>() + at[1] * size;
-      const auto* b = in[1].as<const std::byte>() + at[2] * size;
-      auto* c = out[0].as<std::byte>() + at[0] * size;
+      const auto* a = with_step(matrices_[1], in[0].as<const std::byte>() + at[1] * size, workspace);
+      const auto* b = with_step(matrices_[2], in[1].as<const std::byte>() + at[2] * size, workspace);
+      auto* result = out[0].as<std::byte>() + at[0] * size;
+      auto* c = matrices_[0].copied_at < 0 ? result : workspace + matrices_[0].copied_at;
       const auto& algorithm = algorithm_for({a, b, c});
       const auto status = cublasLtMatmul(gpu_.blas(), operation_.handle, wide ? static_cast<const void*>(&wide_alpha) : &alpha, b,
                                          b_.handle, a, a_.handle, wide ? static_cast<const void*>(&wide_beta) : &beta, c, c_.handle, c,
                                          c_.handle, &algorithm, workspace, static_cast<std::size_t>(workspace_), gpu_.cuda_stream());
       if (status != CUBLAS_STATUS_SUCCESS) check(status, ("a product of " + size_text()).c_str());
+      if (const auto& m = matrices_[0]; c != result)
+        copy_rows(gpu_.stream(), {m.rows, m.columns, m.step, m.columns}, size_of(type_), c, result);
     }
   }
 
  private:
+  /// An operand with the rows that the product reads.
+  const std::byte* with_step(const StoredMatrix& m, const std::byte* data, std::byte* workspace) const {
+    if (m.copied_at < 0) return data;
+    copy_rows(gpu_.stream(), {m.rows, m.columns, m.columns, m.step}, size_of(type_), data, workspace + m.copied_at);
+    return workspace + m.copied_at;
+  }
+
   /// By the alignment of what it reads and writes: parts of a bucket begin anywhere.
   const cublasLtMatmulAlgo_t& algorithm_for(const std::array<const void*, 3>& pointers) {
     constexpr std::uintptr_t kBest = 256;
@@ -177,11 +224,12 @@ class ProductsProduct final : public Kernel {
   graph::MatrixProduct p_;
   DType type_;
   Batches batches_;
+  std::array<StoredMatrix, 3> matrices_;  ///< C, A, B
   Operation operation_;
-  MatrixLayout a_, b_, c_;
+  MatrixLayout c_, a_, b_;
   double alpha_;
   bool has_bias_;
-  std::int64_t workspace_;
+  std::int64_t workspace_, bytes_;  ///< of cuBLASLt; with copies
   std::map<std::array<std::uint32_t, 3>, cublasLtMatmulAlgo_t> algorithms_;
 };
 
