@@ -273,6 +273,25 @@ Value Value::scalar(double value, DType dtype) {
   return is_float(dtype) ? of_reals({value}, {}, dtype) : of_integers({to_integer(value)}, {}, dtype);
 }
 
+namespace {
+
+bool is_causal_mask(const Value& value) {
+  const auto& shape = value.type.shape;
+  const bool boolean = value.type.dtype == DType::Bool;
+  if (shape.size() < 2 || (value.integral() && !boolean)) return false;
+  const std::int64_t size = shape.back();
+  if (size < 2 || shape[shape.size() - 2] != size || value.count() != size * size) return false;
+  for (std::int64_t row = 0; row < size; ++row)
+    for (std::int64_t column = 0; column < size; ++column) {
+      const auto i = static_cast<std::size_t>(row * size + column);
+      const bool seen = boolean ? value.integers[i] != 0 : value.reals[i] == 0, hidden = boolean ? !seen : value.reals[i] <= kHidesScore;
+      if (column <= row ? !seen : !hidden) return false;
+    }
+  return true;
+}
+
+}  // namespace
+
 Contents contents_of(const Value& value) {
   const Codec& to = codec(value.type.dtype);
   if (!to.write) throw BadInput("values of type " + std::string(name(value.type.dtype)) + " cannot be stored");
@@ -283,7 +302,7 @@ Contents contents_of(const Value& value) {
     for (std::size_t i = 0; i < count; ++i) to.write(0, value.integers[i], data->data() + i * step);
   else
     for (std::size_t i = 0; i < count; ++i) to.write(value.reals[i], 0, data->data() + i * step);
-  return {value.type.dtype, InlineBytes{std::move(data)}};
+  return {value.type.dtype, InlineBytes{std::move(data)}, is_causal_mask(value)};
 }
 
 std::vector<double> read_reals(const Contents& contents, const Shape& shape, std::uint64_t seed, std::uint64_t stream) {

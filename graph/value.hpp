@@ -52,11 +52,17 @@ struct RandomUniform {
   double low = 0, high = 1;
 };
 
+/// Added to a score, it leaves nothing of what the score would have counted, in any type.
+inline constexpr double kHidesScore = -1e30;
+
 /// Where the initial values of a tensor come from. `monostate`: they are not known (initialised by rule, see initialization.hpp).
 struct Contents {
   using Source = std::variant<std::monostate, FileRegion, InlineBytes, Fill, RandomNormal, RandomUniform>;
   DType stored = DType::F32;  ///< element type of the file region or bytes; converted on reading
   Source source;
+  /// Of masks [1, ..., n, n], where they were looked at: row r lets through elements 0 to r, and no later one. True and false, or what is
+  /// added to scores: 0, and at most kHidesScore.
+  bool is_causal_mask = false;
   [[nodiscard]] bool known() const { return !std::holds_alternative<std::monostate>(source); }
 };
 

@@ -107,6 +107,7 @@ AttentionProblem attention_problem(const NodeView& node, std::size_t queries) {
   require((p.keys_last ? k[k.size() - 2] : k.back()) == p.depth, "queries " + to_text(q) + " and keys " + to_text(k) + " do not multiply");
   require(v[v.size() - 2] == p.keys && broadcast(p.batch, batch_of(v)) == p.batch,
           "values " + to_text(v) + " do not suit " + std::to_string(p.keys) + " keys of " + to_text(p.batch));
+  p.causal = node.attributes.integer("causal", 0) != 0;
   p.steps = steps_of(node.attributes, node.inputs.size() - queries - 3);
   p.ratio = node.attributes.has("stream") ? node.attributes.number("ratio", 0.5) : 0;
   p.stream = node.attributes.integer("stream", 0);

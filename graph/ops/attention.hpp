@@ -12,6 +12,7 @@
 //   steps            three integers each, in order: what happens to the scores (AttentionStep::Kind), the operand among the others or -1,
 //                    and, of an added operand, 1 where its gradient is wanted
 //   numbers          one for every step: the factor, the divisor, or what stands where scores are hidden
+//   causal = 1       the only operand among the steps is a mask that hides from every row the keys behind it (Contents::is_causal_mask)
 //   guarded = 1      a row of which no weight is a number has no weights: all 0
 //   guarded = 2      the same of a row of which all scores are -infinity
 //   ratio, stream    of Dropout on the weights, absent without one (ops/dropout.cpp)
@@ -43,7 +44,7 @@ struct AttentionProblem {
   std::int64_t rows = 0, keys = 0, depth = 0, width = 0;
   /// Rows that have no weights.
   enum class Guard : std::uint8_t { None, NoNumber, AllHidden };
-  bool keys_last = false;
+  bool keys_last = false, causal = false;
   Guard guard = Guard::None;
   std::vector<AttentionStep> steps;
   double ratio = 0;  ///< of dropout; 0: none

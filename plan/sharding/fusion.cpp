@@ -302,6 +302,8 @@ class KernelFinder {
       integers.insert(integers.end(), {static_cast<std::int64_t>(s.what.kind), reads_one ? others++ : -1, s.what.differentiated ? 1 : 0});
       numbers.push_back(s.what.number);
     }
+    if (others == 1 && std::any_of(steps_.begin(), steps_.end(), [&](const Step& s) { return is_causal(s); }))
+      result_.attributes.set("causal", std::int64_t{1});
     result_.attributes.set("steps", std::move(integers));
     result_.attributes.set("numbers", std::move(numbers));
     result_.forward = forward_;
@@ -318,6 +320,15 @@ class KernelFinder {
       result_.gradients.push_back(n == NodeId::None ? TensorId::None : g_[n].outputs[0]);
     for (const Step& s : steps_)
       if (s.what.differentiated) result_.gradients.push_back(bias_gradients_.at(s.node));
+  }
+
+  /// Does the step hide from every row just the keys behind it?
+  [[nodiscard]] bool is_causal(const Step& s) const {
+    if (s.what.operand < 0 || s.what.differentiated) return false;
+    const graph::Tensor& mask = g_[g_[s.node].inputs[s.other]];
+    const bool hides = s.what.kind == Kind::HideElse ? s.what.number <= graph::kHidesScore : s.what.kind == Kind::Add;
+    return hides && mask.role == graph::TensorRole::Constant && mask.contents.is_causal_mask &&
+           mask.type.shape.back() == shape(scores_).back();
   }
 
   /// Where a backward node reads a tensor; where none does, as the forward pass reads it.

@@ -31,6 +31,23 @@ struct FloatFile {
   ~FloatFile() { std::filesystem::remove(path); }
 };
 
+TEST_CASE("a mask is known to be causal where it hides just the later elements of every row") {
+  const auto flags = [](std::vector<std::int64_t> seen, Shape shape) {
+    return Value::of_integers(std::move(seen), std::move(shape), DType::Bool);
+  };
+  CHECK(contents_of(flags({1, 0, 1, 1}, {2, 2})).is_causal_mask);
+  CHECK(contents_of(flags({1, 0, 0, 1, 1, 0, 1, 1, 1}, {1, 1, 3, 3})).is_causal_mask);
+  CHECK(!contents_of(flags({1, 1, 1, 1}, {2, 2})).is_causal_mask);
+  CHECK(!contents_of(flags({1, 0, 0, 1}, {2, 2})).is_causal_mask);                 // hides an earlier one
+  CHECK(!contents_of(flags({1, 0, 1, 1, 1, 0, 1, 1}, {2, 2, 2})).is_causal_mask);  // one of several masks
+  CHECK(!contents_of(flags({1, 0, 0, 1, 1, 0}, {2, 3})).is_causal_mask);           // more keys than rows
+  CHECK(!contents_of(Value::of_integers({1, 0, 1, 1}, {2, 2})).is_causal_mask);    // numbers that are no flags
+  const double hides = -3.4e38;
+  CHECK(contents_of(Value::of_reals({0, hides, 0, 0}, {1, 1, 2, 2})).is_causal_mask);
+  CHECK(!contents_of(Value::of_reals({0, -10, 0, 0}, {2, 2})).is_causal_mask);  // what it adds still counts
+  CHECK(!contents_of(Value::of_reals({1, hides, 0, 0}, {2, 2})).is_causal_mask);
+}
+
 }  // namespace
 
 TEST_CASE("16-bit floats decode by their definition") {

@@ -37,7 +37,7 @@ REHEARSAL_BODY R no_number() {
 }
 
 /// A score that no row with another one sees: e to such a power is 0. Where all scores of a row are near it, every key counts.
-inline constexpr float kHidden = -1e30F, kSeen = -1e29F;
+inline constexpr float kHidden = static_cast<float>(graph::kHidesScore), kSeen = -1e29F;
 
 template <class R>
 struct ScoreStep {

@@ -1,5 +1,6 @@
-// Attention and its gradient in 16 bits by cuDNN's fused kernels (flash attention, Dao et al. 2022). Masks and biases become one tensor
-// that cuDNN adds to the scores. The gradient computes the result once more: the graph keeps neither it nor the sums of its rows.
+// Attention and its gradient in 16 bits by cuDNN's fused kernels (flash attention, Dao et al. 2022). Causal masks are cuDNN's own; others,
+// and biases, become one tensor that it adds to the scores. The gradient computes the result once more: the graph keeps neither it nor the
+// sums of its rows.
 
 #include <cudnn_frontend.h>
 
@@ -50,6 +51,7 @@ bool lay_out(const AttentionProblem& p, const std::array<graph::Shape, 3>& shape
 struct Steps {
   double factor = 1;
   bool adds = false, batched = false, headed = false;  ///< what is added differs among batches, among heads
+  bool causal = false;                                 ///< keys behind a row's own are hidden, by the library itself
 };
 
 bool take_steps(const AttentionProblem& p, const KernelRequest& r, std::size_t queries, Steps& steps, std::string& reason) {
@@ -64,6 +66,8 @@ bool take_steps(const AttentionProblem& p, const KernelRequest& r, std::size_t q
     if (step.differentiated) return reason = "a bias of scores wants its gradient", false;
     hid = hid || step.kind != Kind::Add;
     if (step.kind != Kind::Add && !(step.number <= kHidden)) return reason = "hidden scores still count", false;
+    steps.causal = p.causal && p.rows == p.keys;
+    if (steps.causal) continue;
     const auto strides = graph::attention_strides(p, r.view().input(queries + 3 + static_cast<std::size_t>(step.operand)).shape, false);
     steps.adds = true;
     for (std::size_t d = 0; d < strides.batch.size(); ++d)
@@ -121,6 +125,7 @@ class Planned {
     auto how =
         fe::graph::SDPA_attributes().set_name("attention").set_generate_stats(keep_sums).set_attn_scale(static_cast<float>(p.steps.factor));
     if (added_) how.set_bias(added_);
+    how.set_causal_mask(p.steps.causal);
     const auto [y, sums] = graph_.sdpa(q_, k_, v_, how);
     make_result(y, kY, p.results());
     if (keep_sums) {
@@ -135,6 +140,7 @@ class Planned {
                    .set_attn_scale(static_cast<float>(p.steps.factor))
                    .set_deterministic_algorithm(true);
     if (added_) how.set_bias(added_);
+    how.set_causal_mask(p.steps.causal);
     const auto y = tensor_of(graph_, kY, p.results()), dy = tensor_of(graph_, kDy, p.results()),
                sums = tensor_of(graph_, kRowSums, p.row_sums());
     sums->set_data_type(fe::DataType_t::FLOAT);

@@ -20,7 +20,7 @@ using AttentionKind = graph::AttentionStep::Kind;
 
 constexpr std::int64_t kFewKeys = 64;  ///< so many cost less than looking for those that are hidden
 /// A score that no row with another one sees: e to such a power is 0. Where all scores of a row are near it, every key counts.
-constexpr float kHidden = -1e30F, kSeen = -1e29F;
+constexpr float kHidden = static_cast<float>(graph::kHidesScore), kSeen = -1e29F;
 
 /// A row of one of the matrices of scores.
 struct ScoreRow {

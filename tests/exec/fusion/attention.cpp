@@ -369,3 +369,25 @@ TEST_CASE("nothing of the size rows x keys is left in memory") {
   CHECK(fused.arena < one);
   CHECK(parts.arena > 2 * one);
 }
+
+TEST_CASE("a mask that hides just the keys behind each row is told to kernels, and no other") {
+  std::vector<std::string> told;
+  for (const auto& c : kFused) {
+    Model model(DType::F32);
+    const TensorId result = c.write(model);
+    graph::TrainingOptions options;
+    options.loss = "loss";
+    const auto training = graph::build_training_graph(model.with_loss(result), options);
+    const CpuBackend backend("onednn");
+    const auto program = plan::lower(training, plan::Plan{}, backend, {});
+    const auto& role = program.roles.front();
+    for (const auto& body : role.bodies)
+      for (const auto& i : body.instructions)
+        if (i.kind == plan::InstructionKind::Kernel && i.attributes >= 0 &&
+            role.attributes[static_cast<std::size_t>(i.attributes)].integer("causal", 0) == 1)
+          told.emplace_back(c.name);
+  }
+  // Forward and backward of each.
+  CHECK(told == std::vector<std::string>{"causal by a choice", "causal by a choice", "causal over several blocks of rows",
+                                         "causal over several blocks of rows"});
+}

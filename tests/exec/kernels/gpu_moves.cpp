@@ -240,6 +240,8 @@ TEST_CASE("attention of sizes that libraries have kernels for") {
   causal.others = {flags({128, 128}, [](std::int64_t row, std::int64_t key) { return key <= row; })};
   causal.attributes = {{"steps", Integers{kScale, -1, 0, kHideElse, 0, 0}}, {"numbers", Values{0.125, -3.4028234663852886e38}}};
   causal.compare_all(Accuracy::OfWeights);
+  causal.attributes.set("causal", std::int64_t{1});  // which libraries need no mask for
+  causal.compare_all(Accuracy::OfWeights);
   // a bias of heads, and keys that a mask of each sample hides; of one sample all: its rows then see all alike
   padded.others = {numbers({4, 128, 128}, 5), flags({2, 1, 1, 128}, [](std::int64_t, std::int64_t key) { return key % 3 == 1; })};
   for (std::size_t i = 128; i < 256; ++i) padded.others[1]->values[i] = 1;
