@@ -259,6 +259,11 @@ std::vector<Case> sweep_of(const SweepSizes& sizes) {
 }  // namespace
 
 std::vector<Case> sweep(bool thorough) { return sweep_of(sizes_of_cores(thorough)); }
-std::vector<Case> sweep_of_gpus(bool thorough) { return sweep_of(sizes_of_gpus(thorough)); }
+std::vector<Case> sweep_of_gpus(bool thorough) {
+  auto cases = sweep_of(sizes_of_gpus(thorough));
+  // It is in 16 bits that convolutions leave images channels-last.
+  for (auto& c : cases) c.channels_last = c.channels_last && size_of(c.inputs[0]->dtype) == 2;
+  return cases;
+}
 
 }  // namespace rehearsal::exec::bench

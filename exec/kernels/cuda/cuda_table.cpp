@@ -11,6 +11,8 @@ std::span<const KernelRow> body_kernels() {
                          attention_gradient_kernels,
                          bias_kernels,
                          blockwise_softmax_kernels,
+                         channels_last_normalization_kernels,
+                         channels_last_pooling_kernels,
                          determinant_kernels,
                          dropout_kernels,
                          elementwise_kernels,

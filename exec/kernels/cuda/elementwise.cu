@@ -4,8 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "exec/kernels/cuda/families.hpp"
 #include "exec/kernels/cuda/cuda_kernel.hpp"
+#include "exec/kernels/cuda/families.hpp"
+#include "exec/kernels/cuda/in_memory_order.hpp"
 #include "exec/kernels/cuda/neighbours.hpp"
 #include "graph/ops/bit_functions.hpp"
 #include "graph/ops/scalar_functions.hpp"
@@ -102,6 +103,38 @@ struct Broadcast {
   }
 };
 
+/// One operand is as large as the result, and another one row of it, of any length: packs of the first, elements of the row.
+template <class F, class T>
+struct WithRow {
+  F function;
+  const T* x[2];
+  T* y;
+  bool is_row[2];
+  Divider length;  ///< of the row
+  Packs<T> packs;
+  REHEARSAL_BODY void operator()(std::int64_t i) const {
+    Pack<T> values[2];
+    for (int o = 0; o < 2; ++o) {
+      if (!is_row[o]) {
+        values[o] = packs.load(x[o], i);
+        continue;
+      }
+      std::int64_t number = i * Pack<T>::kSize, at = length.split(number);
+      for (auto& value : values[o].at) {
+        value = x[o][at];
+        at = at + 1 == length.size ? 0 : at + 1;
+      }
+    }
+    const T* rows[2] = {values[0].at, values[1].at};
+    Pack<T> results;
+    for (int k = 0; k < Pack<T>::kSize; ++k) {
+      const std::int64_t at[2] = {k, k};
+      results.at[k] = value_of<F, T, T>(function, rows, at, std::make_index_sequence<2>{});
+    }
+    packs.store(y, i, results);
+  }
+};
+
 /// out[i] = f(operands at i).
 template <class F>
 struct Map {
@@ -114,12 +147,28 @@ struct Map {
     const auto count = graph::element_count(call.out_shape());
     InSteps<F, T, Result> steps{function, {}, call.out<Result>(), walk, {}};
     if (are_steps(call, steps)) return for_each(call.context.stream, count / steps.kSize, steps);
+    if constexpr (kOperands == 2 && !F::predicate && sizeof(T) <= sizeof(float)) {
+      WithRow<F, T> rows{function, {call.in<T>(0), call.in<T>(1)}, call.out<T>(), {}, Divider(), {count, false}};
+      if (are_rows(walk, rows)) return for_each(call.context.stream, rows.packs.packs(), rows);
+    }
     Broadcast<F, T, Result> body{function, {}, call.out<Result>(), walk};
     for (std::size_t i = 0; i < kOperands; ++i) body.x[i] = call.in<T>(i);
     for_each(call.context.stream, count, body);
   }
 
  private:
+  template <class T>
+  static bool are_rows(const Walk<3>& walk, WithRow<F, T>& rows) {
+    if (walk.rank != 2 || walk.strides[0][1] != 1 || walk.strides[0][0] != walk.sizes[1].size || !are_aligned({rows.y})) return false;
+    rows.length = walk.sizes[1];
+    rows.packs.aligned = true;
+    for (std::size_t o = 0; o < 2; ++o) {
+      rows.is_row[o] = walk.strides[o + 1][0] == 0;
+      const bool dense = walk.strides[o + 1][0] == walk.sizes[1].size && are_aligned({rows.x[o]});
+      if (walk.strides[o + 1][1] != 1 || walk.offsets[o + 1] != 0 || (!dense && !rows.is_row[o])) return false;
+    }
+    return true;
+  }
   template <class T, class Result>
   static bool are_steps(const Call& call, InSteps<F, T, Result>& steps) {
     if (!take_steps(steps.walk, steps.kSize, steps.dense)) return false;
@@ -229,13 +278,15 @@ std::unique_ptr<Kernel> make_cast(const KernelRequest& request, std::string& rea
   return reference::refuse_type(request, from, reason);
 }
 
+using Comparable = Types<float, double, Half, BFloat16, std::int32_t, std::int64_t, bool>;
+
 constexpr std::string_view kName = "cuda:elementwise";
 
 template <class F>
 void add_unary(std::vector<KernelRow>& rows) {
-  rows.push_back({F::name, kName, make_by_input<Map<F>, Elements<F>>});
+  rows.push_back({F::name, kName, in_order_of_memory<make_by_input<Map<F>, Elements<F>>>, follow_result});
   if constexpr (F::saved == scalar::Saved::Operand || F::saved == scalar::Saved::Result)
-    rows.push_back({scalar::gradient_name<F>(), kName, make_by_output<Map<scalar::SlopeOf<F>>, Floats>});
+    rows.push_back({scalar::gradient_name<F>(), kName, in_order_of_memory<make_by_output<Map<scalar::SlopeOf<F>>, Floats>>, follow_result});
 }
 
 template <class... F>
@@ -244,18 +295,18 @@ void add_unaries(std::vector<KernelRow>& rows, scalar::List<F...>) {
 }
 template <class... F>
 void add_numeric(std::vector<KernelRow>& rows, scalar::List<F...>) {
-  (rows.push_back({F::name, kName, make_by_input<Map<F>, Elements<F>>}), ...);
+  (rows.push_back({F::name, kName, in_order_of_memory<make_by_input<Map<F>, Elements<F>>>, follow_result}), ...);
 }
 template <class... F>
 void add_connectives(std::vector<KernelRow>& rows, scalar::List<F...>) {
-  (rows.push_back({F::name, kName, make_by_input<Map<F>, Types<bool>>}), ...);
+  (rows.push_back({F::name, kName, in_order_of_memory<make_by_input<Map<F>, Types<bool>>>, follow_result}), ...);
 }
 
 std::vector<KernelRow> make_rows() {
   std::vector<KernelRow> rows;
-  rows.push_back({"Equal", kName, make_by_input<Map<scalar::Equal>, Types<float, double, Half, BFloat16, std::int32_t, std::int64_t, bool>>});
-  rows.push_back({"Where", kName, make_by_size<Where>});
-  rows.push_back({"Cast", kName, make_cast});
+  rows.push_back({"Equal", kName, in_order_of_memory<make_by_input<Map<scalar::Equal>, Comparable>>, follow_result});
+  rows.push_back({"Where", kName, in_order_of_memory<make_by_size<Where>>, follow_result});
+  rows.push_back({"Cast", kName, in_order_of_memory<make_cast>, follow_result});
   add_unaries(rows, scalar::Unaries{});
   add_numeric(rows, scalar::Binaries{});
   add_numeric(rows, scalar::Comparisons{});

@@ -11,6 +11,8 @@ namespace rehearsal::exec::cuda {
 [[nodiscard]] std::span<const KernelRow> attention_kernels();
 [[nodiscard]] std::span<const KernelRow> bias_kernels();
 [[nodiscard]] std::span<const KernelRow> blockwise_softmax_kernels();
+[[nodiscard]] std::span<const KernelRow> channels_last_normalization_kernels();
+[[nodiscard]] std::span<const KernelRow> channels_last_pooling_kernels();
 [[nodiscard]] std::span<const KernelRow> determinant_kernels();
 [[nodiscard]] std::span<const KernelRow> dropout_kernels();
 [[nodiscard]] std::span<const KernelRow> elementwise_kernels();

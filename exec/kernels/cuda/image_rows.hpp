@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "exec/kernels/cuda/cuda_kernel.hpp"
-#include "exec/kernels/cuda/reduce.hpp"
 #include "exec/kernels/cuda/neighbours.hpp"
+#include "exec/kernels/cuda/reduce.hpp"
 
 namespace rehearsal::exec::cuda {
 
@@ -62,6 +62,11 @@ struct RowTiles {
         each(std::max<std::int64_t>(1, kElements / std::max<std::int64_t>(1, length))),
         kinds(layout.kinds()) {}
   [[nodiscard]] std::int64_t count() const { return length == 0 ? 0 : (rows + each - 1) / each; }
+
+  /// No more than have something to do.
+  [[nodiscard]] std::int64_t most_threads() const {
+    return each == 1 ? kMostThreads : std::min(kMostThreads, std::max<std::int64_t>(32, lanes_for(length, kMostThreads) * each));
+  }
 
   /// body(kind of a row, its elements) for this thread's part of the tile.
   template <class Body>
@@ -176,7 +181,7 @@ void run_rows_of(const Call& call, const ImageRows& layout, const Prepare& prepa
   if (tiles.length < kShort && elements % kTogether == 0 && row.is_aligned(kTogether))
     return for_each(call.context.stream, elements / kTogether,
                     FlatRows<Row, kTogether>{row, Divider(tiles.length), Divider(layout.kinds())});
-  for_each_row(call.context.stream, tiles.count(), tiles.each * tiles.length, TileOfRows<Row>{tiles, row});
+  for_each_row(call.context.stream, tiles.count(), tiles.each * tiles.length, TileOfRows<Row>{tiles, row}, tiles.most_threads());
 }
 
 }  // namespace rehearsal::exec::cuda

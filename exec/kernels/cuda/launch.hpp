@@ -20,6 +20,12 @@
 #include <utility>
 #endif
 
+/// Before a loop that reads much: some of its rounds at once, so that a thread has several reads under way.
+#ifdef __CUDACC__
+#define REHEARSAL_UNROLL _Pragma("unroll 4")
+#else
+#define REHEARSAL_UNROLL
+#endif
 /// Of an array in a body that takes a team: all its threads see the same one.
 #ifdef __CUDA_ARCH__
 #define REHEARSAL_SHARED __shared__
@@ -30,6 +36,7 @@
 namespace rehearsal::exec::cuda {
 
 inline constexpr int kTileLanes = 256;
+inline constexpr std::int64_t kMostThreads = 1024;  ///< of a team
 /// Lanes of for_each_tile that one thread is.
 #ifdef __CUDA_ARCH__
 inline constexpr int kLanesOfThread = 1;
@@ -82,6 +89,7 @@ struct Team {
     __shared__ alignas(16) unsigned char memory[kWarp * sizeof(T)];
     T* partial = reinterpret_cast<T*>(memory);
     for (int distance = kWarp / 2; distance > 0; distance /= 2) value = op(value, __shfl_xor_sync(0xFFFFFFFFU, value, distance));
+    if (blockDim.x == kWarp) return value;
     __syncthreads();  // whoever still reads an earlier result
     if (threadIdx.x % kWarp == 0) partial[threadIdx.x / kWarp] = value;
     __syncthreads();
@@ -132,8 +140,6 @@ void for_each(Stream stream, std::int64_t count, const Body& body) {
                                                                                                                                 body);
   check_launch();
 }
-
-inline constexpr std::int64_t kMostThreads = 1024;
 
 /// `columns`: elements of a row, about: rows that are short get small teams, none larger than `most` threads.
 template <class Body>

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "exec/kernels/cuda/families.hpp"
 #include "exec/kernels/cuda/cuda_kernel.hpp"
+#include "exec/kernels/cuda/families.hpp"
 #include "exec/kernels/cuda/reduce.hpp"
 
 namespace rehearsal::exec::cuda {
@@ -19,6 +19,12 @@ struct Layout {
     for (std::size_t d = 0; d < x.size(); ++d) (d < axis ? rows : length) *= x[d];
   }
 };
+
+/// Threads of a row, as for_each_row() counts them: one for each 16 bytes, so that short rows take one warp, which waits for nobody.
+template <class T>
+std::int64_t packs_of(const Layout& layout) {
+  return layout.length * static_cast<std::int64_t>(sizeof(T)) / kPackBytes;
+}
 
 /// Element i of an optional operand.
 template <class T>
@@ -76,7 +82,7 @@ struct Normalize {
     T* means = Centered ? optional_out<T>(call, 1) : nullptr;
     const NormalizeRow<Centered, T> body{layout.length, epsilon,       call.in<T>(0), optional_in<T>(call, 1),
                                          bias,          call.out<T>(), means,         optional_out<T>(call, Centered ? 2 : 1)};
-    for_each_row(call.context.stream, layout.rows, layout.length, body);
+    for_each_row(call.context.stream, layout.rows, packs_of<T>(layout), body);
   }
 };
 
@@ -145,7 +151,7 @@ struct GradInput {
   static void run(const Call& call) {
     const Layout layout(call.problem.view());
     const GradInputRow<Centered, T> body{Rows<Centered, T>(call), optional_in<T>(call, Operands<Centered>::scale), call.out<T>()};
-    for_each_row(call.context.stream, layout.rows, layout.length, body);
+    for_each_row(call.context.stream, layout.rows, packs_of<T>(layout), body);
   }
 };
 
@@ -160,18 +166,19 @@ struct ColumnTerm {
   Rows<Centered, T> rows;
   REHEARSAL_BODY void add(Value* totals, const Strided& run) const {
     const std::int64_t row_step = run.step / rows.length;
+    REHEARSAL_UNROLL
     for (std::int64_t i = run.begin, row = run.begin / rows.length; i < run.end; i += run.step, row += row_step) {
       const Real<T> dy = real(rows.dy[run.at + i]), x = real(rows.x[run.at + i]);
       totals[0] += static_cast<double>(dy) * static_cast<double>((x - rows.mean(row)) * real(rows.inverses[row]));
       if constexpr (Centered) totals[1] += static_cast<double>(dy);
     }
   }
-  [[nodiscard]] bool is_aligned(int columns) const {
-    return sizeof(T) <= 4 && begins_whole(rows.x, columns) && begins_whole(rows.dy, columns);
-  }
+  static constexpr int kTogether = columns_together<T>;
+  [[nodiscard]] bool is_aligned(int columns) const { return begins_whole(rows.x, columns) && begins_whole(rows.dy, columns); }
   template <int kColumns>
   REHEARSAL_BODY void add_columns(Value (*totals)[kValues], const Strided& run) const {
     const std::int64_t row_step = run.step / rows.length;
+    REHEARSAL_UNROLL
     for (std::int64_t i = run.begin, row = run.begin / rows.length; i < run.end; i += run.step, row += row_step) {
       const auto dy = load_few<kColumns>(rows.dy + run.at + i), x = load_few<kColumns>(rows.x + run.at + i);
       const Real<T> mean = rows.mean(row), inverse = real(rows.inverses[row]);

@@ -5,6 +5,7 @@
 
 #include "exec/kernels/cuda/families.hpp"
 #include "exec/kernels/cuda/lines.hpp"
+#include "exec/kernels/cuda/neighbours.hpp"
 #include "exec/kernels/cuda/reduce.hpp"
 
 namespace rehearsal::exec::cuda {
@@ -21,16 +22,31 @@ struct ClassLabels {
   }
 };
 
+/// visit(count, i) for the elements of a line that are this thread's: one, or several where they are neighbours.
+template <class AnyTeam, class Visit, class T, class... More>
+REHEARSAL_BODY void visit_line(const AnyTeam& team, const Line& line, const Visit& visit, const T* array, const More*... more) {
+  if (line.step == 1) return visit_share(Share{line.first, line.first + line.size, team.rank(), team.size()}, visit, array, more...);
+  const std::integral_constant<int, 1> one{};
+  for (std::int64_t c = team.rank(); c < line.size; c += team.size()) visit(one, line.first + c * line.step);
+}
+
 /// log sum exp of a line.
 template <class T, class AnyTeam>
 REHEARSAL_BODY double log_total(const AnyTeam& team, const T* scores, const Line& line) {
   if (line.size == 0) return 0;
-  const T* x = scores + line.first;
-  Real<T> max = real(x[0]);
-  for (std::int64_t c = team.rank(); c < line.size; c += team.size()) max = LargerOf{}(max, real(x[c * line.step]));
+  Real<T> max = real(scores[line.first]);
+  const auto compare = [&](auto few, std::int64_t i) {
+    const auto values = load_few<few()>(scores + i);
+    for (int k = 0; k < few(); ++k) max = LargerOf{}(max, real(values.at[k]));
+  };
+  visit_line(team, line, compare, scores);
   max = team.max(max);
   double total = 0;
-  for (std::int64_t c = team.rank(); c < line.size; c += team.size()) total += static_cast<double>(std::exp(real(x[c * line.step]) - max));
+  const auto add = [&](auto few, std::int64_t i) {
+    const auto values = load_few<few()>(scores + i);
+    for (int k = 0; k < few(); ++k) total += static_cast<double>(std::exp(real(values.at[k]) - max));
+  };
+  visit_line(team, line, add, scores);
   return static_cast<double>(max) + std::log(team.sum(total));
 }
 
@@ -189,13 +205,28 @@ struct GradLine {
     const double shares = s.normalized ? 0.0 : s.sum_of_shares(team, label), total = shares == 0 ? 0.0 : s.total(team, line);
     // The total in two parts, so that a difference to it loses no digits where T is computed in f32.
     const auto high = static_cast<Real<T>>(total), low = static_cast<Real<T>>(total - static_cast<double>(high));
-    const auto slope = static_cast<Real<T>>(*scale), factor = static_cast<Real<T>>(shares);
-    for (std::int64_t c = team.rank(); c < line.size; c += team.size()) {
-      const std::int64_t i = line.first + c * line.step;
-      const Real<T> share = s.smoothing == 0 ? Real<T>(0) : static_cast<Real<T>>(s.smooth_share(s.first + c));
-      const Real<T> likely = shares == 0 ? Real<T>(0) : factor * std::exp((real(s.scores[i]) - high) - low);
-      out[i] = s.first + c == label ? at_label(line, c, label, shares, total) : static_cast<T>(slope * (likely - share));
-    }
+    const Item item{label, shares, total, high, low};
+    const auto write = [&](auto few, std::int64_t i) {
+      auto values = load_few<few()>(s.scores + i);
+      std::int64_t c = divide(i - line.first, line.step).quotient;
+      for (T& value : values.at) value = gradient(line, item, c++, value);
+      store_few(out + i, values);
+    };
+    visit_line(team, line, write, s.scores, static_cast<const T*>(out));
+  }
+
+ private:
+  struct Item {
+    std::int64_t label;
+    double shares, total;
+    Real<T> high, low;  ///< of the total
+  };
+  REHEARSAL_BODY T gradient(const Line& line, const Item& item, std::int64_t c, T score) const {
+    if (s.first + c == item.label) return at_label(line, c, item.label, item.shares, item.total);
+    const Real<T> share = s.smoothing == 0 ? Real<T>(0) : static_cast<Real<T>>(s.smooth_share(s.first + c));
+    const Real<T> likely =
+        item.shares == 0 ? Real<T>(0) : static_cast<Real<T>>(item.shares) * std::exp((real(score) - item.high) - item.low);
+    return static_cast<T>(static_cast<Real<T>>(*scale) * (likely - share));
   }
   /// In f64: of a label that is all but certain, the difference is small.
   REHEARSAL_BODY T at_label(const Line& line, std::int64_t c, std::int64_t label, double shares, double total) const {

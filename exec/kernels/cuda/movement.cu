@@ -1,6 +1,7 @@
 // Elements moved as they are, by their size, and tensors that follow from attributes alone.
 
 #include "exec/kernels/cuda/families.hpp"
+#include "exec/kernels/cuda/in_memory_order.hpp"
 #include "exec/kernels/cuda/strided_copies.hpp"
 #include "graph/ops/axes.hpp"
 
@@ -98,7 +99,8 @@ struct Split {
         continue;
       }
       const Shape& shape = call.out_shape(i);
-      copy_strided(call.context.stream, call.in<T>(0), graph::part_view(call.in_shape(0), shape, axis, start), call.out<T>(i), whole_view(shape));
+      copy_strided(call.context.stream, call.in<T>(0), graph::part_view(call.in_shape(0), shape, axis, start), call.out<T>(i),
+                   whole_view(shape));
       start += shape[axis];
     }
   }
@@ -111,7 +113,8 @@ struct Concat {
     std::int64_t start = 0;
     for (std::size_t i = 0; i < call.inputs.size(); ++i) {
       const Shape& shape = call.in_shape(i);
-      copy_strided(call.context.stream, call.in<T>(i), whole_view(shape), call.out<T>(), graph::part_view(call.out_shape(), shape, axis, start));
+      copy_strided(call.context.stream, call.in<T>(i), whole_view(shape), call.out<T>(),
+                   graph::part_view(call.out_shape(), shape, axis, start));
       start += shape[axis];
     }
   }
@@ -152,8 +155,7 @@ struct Trilu {
   static void run(const Call& call) {
     const Shape& shape = call.out_shape();
     const std::size_t rank = shape.size();
-    const std::int64_t shift =
-        call.out_origin(0, rank - 1) - call.out_origin(0, rank - 2) - call.attributes().integer("k", 0);
+    const std::int64_t shift = call.out_origin(0, rank - 1) - call.out_origin(0, rank - 2) - call.attributes().integer("k", 0);
     for_each(call.context.stream, count_of(shape),
              Triangle<T>{call.in<T>(0), call.out<T>(), Divider(shape[rank - 1]), Divider(shape[rank - 2]), shift,
                          call.attributes().integer("upper", 1) != 0});
@@ -199,8 +201,8 @@ struct Range {
   }
 };
 
-using Everything = reference::Types<float, double, Half, BFloat16, std::int32_t, std::int64_t, bool, std::int8_t, std::uint8_t, std::int16_t,
-                                    std::uint16_t, std::uint32_t, std::uint64_t>;
+using Everything = reference::Types<float, double, Half, BFloat16, std::int32_t, std::int64_t, bool, std::int8_t, std::uint8_t,
+                                    std::int16_t, std::uint16_t, std::uint32_t, std::uint64_t>;
 
 /// By the size of operand 0: results may be absent.
 template <class B>
@@ -225,8 +227,8 @@ constexpr KernelRow kRows[] = {
     {"Expand", kName, make_by_size<Expand>},
     {"Slice", kName, make_by_size<Slice>},
     {"SliceGrad", kName, make_by_size<SliceGrad>},
-    {"Split", kName, make_by_input_size<Split>},
-    {"Concat", kName, make_by_size<Concat>},
+    {"Split", kName, in_order_of_memory<make_by_input_size<Split>>, follow_any},
+    {"Concat", kName, in_order_of_memory<make_by_size<Concat>>, follow_any},
     {"Tile", kName, make_by_size<Tile>},
     {"Roll", kName, make_by_size<Roll>},
     {"Trilu", kName, make_by_size<Trilu>},

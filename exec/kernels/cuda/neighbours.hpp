@@ -66,6 +66,30 @@ REHEARSAL_BODY void visit_by(const Share& share, const Visit& visit) {
   for (std::int64_t i = share.first + share.lane * kCount; i < share.last; i += share.lanes * kCount) visit(count, i);
 }
 
+/// Elements before the first of an array that begins a group of kBytes.
+template <int kBytes, class T>
+REHEARSAL_BODY std::int64_t elements_before_group(const T* array) {
+  const auto over = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(array) % kBytes);
+  return over == 0 ? 0 : (kBytes - over) / static_cast<std::int64_t>(sizeof(T));
+}
+
+/// Rows of any length: groups from the first address that begins one, single elements before and behind. False where the arrays begin
+/// groups at different elements, or there are few.
+template <int kBytes, class Visit, class T, class... More>
+REHEARSAL_BODY bool visit_groups(const Share& share, const Visit& visit, const T* array, const More*... more) {
+  constexpr int kCount = kBytes / static_cast<int>(sizeof(T));
+  if constexpr (((sizeof(More) == sizeof(T)) && ...)) {
+    const std::int64_t before = elements_before_group<kBytes>(array + share.first), length = share.last - share.first;
+    if (length < 2 * kCount * share.lanes || !((elements_before_group<kBytes>(more + share.first) == before) && ...)) return false;
+    const std::int64_t first = share.first + before, last = first + (length - before) / kCount * kCount;
+    visit_by<1>({share.first, first, share.lane, share.lanes}, visit);
+    visit_by<kCount>({first, last, share.lane, share.lanes}, visit);
+    visit_by<1>({last, share.last, share.lane, share.lanes}, visit);
+    return true;
+  }
+  return false;
+}
+
 }  // namespace detail
 
 /// visit(count, i) for every group of `count` elements from i on, of all arrays, that is this thread's; count is an integral_constant.
@@ -78,6 +102,8 @@ REHEARSAL_BODY void visit_share(const Share& share, const Visit& visit, const T*
   if constexpr (kSize < kSmall)
     if (detail::take_whole<kSmall>(share, array) && (detail::take_whole<kSmall>(share, more) && ...))
       return detail::visit_by<kSmall / kSize>(share, visit);
+  if constexpr (kSize < kSmall)
+    if (detail::visit_groups<kLarge>(share, visit, array, more...)) return;
   detail::visit_by<1>(share, visit);
 }
 

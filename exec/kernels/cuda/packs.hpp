@@ -22,7 +22,7 @@ REHEARSAL_BODY Pack<T> load_pack(const T* from) {
   return bits_as<Pack<T>>(*reinterpret_cast<const uint4*>(from));
 #else
   Pack<T> pack;
-  memcpy(&pack, from, sizeof(pack));
+  memcpy(static_cast<void*>(&pack), static_cast<const void*>(from), sizeof(pack));
   return pack;
 #endif
 }
@@ -32,7 +32,7 @@ REHEARSAL_BODY void store_pack(T* to, const Pack<T>& pack) {
 #ifdef __CUDA_ARCH__
   *reinterpret_cast<uint4*>(to) = bits_as<uint4>(pack);
 #else
-  memcpy(to, &pack, sizeof(pack));
+  memcpy(static_cast<void*>(to), static_cast<const void*>(&pack), sizeof(pack));
 #endif
 }
 

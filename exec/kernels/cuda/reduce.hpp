@@ -10,7 +10,8 @@
 //   add(Value* totals, Strided)              adds a run of elements
 //   add(Value* totals, Share)            the same of neighbouring elements that threads share; of terms that segments are added up by
 //   add_columns<n>(totals[n], Strided)       of n neighbouring columns at once; optional, of terms that columns are added up by, with
-//   is_aligned(n)                        whether so many elements can be read at once where columns begin
+//   static constexpr int kTogether           the largest n
+//   is_aligned(n)                            whether so many elements can be read at once where columns begin
 // and a store where it goes: store(target, totals), called once for each.
 
 #include <algorithm>
@@ -66,13 +67,13 @@ struct Segments {
 
 /// Each target is a sum down a column: targets are [outer, columns], columns side by side, their elements in `rows` rows.
 struct Columns {
-  static constexpr std::int64_t kThreadsWanted = 1 << 18, kLeastOfPart = 32;
+  static constexpr std::int64_t kTeamsWanted = 1024, kColumnsOfTeam = 32, kLeastOfPart = 128;
 
   Walk<1> outer_walk, row_walk;
   std::int64_t outer = 1, columns = 1, rows = 1, parts = 1;
 
-  /// Part p is rows p, p + parts, ...: neighbouring threads then read neighbouring elements however few columns there are.
-  void split() { parts = parts_of(outer * columns, rows, kThreadsWanted, kLeastOfPart); }
+  /// A part is neighbouring rows.
+  void split() { parts = parts_of(outer * ((columns + kColumnsOfTeam - 1) / kColumnsOfTeam), rows, kTeamsWanted, kLeastOfPart); }
   [[nodiscard]] std::int64_t targets() const { return outer * columns; }
   /// Every row of so many neighbouring columns begins at a multiple of them.
   [[nodiscard]] bool are_groups(std::int64_t group) const {
@@ -152,29 +153,69 @@ struct SumAlone {
   }
 };
 
-/// Neighbouring columns that a thread adds up at once, where the term can.
-inline constexpr int kColumnsTogether = 4;
+/// Neighbouring columns that fill what a thread reads at once.
+template <class T>
+inline constexpr int columns_together = sizeof(T) <= 4 ? static_cast<int>(kPackBytes / sizeof(T)) : 1;
 
-/// A thread for each part of each group of columns.
+/// A team for each part of some neighbouring columns: kLanes threads side by side have kTogether columns each, and every kLanes of the
+/// team's threads a row of their own.
 template <class Term, class Store, int kTogether>
 struct SumColumns {
+  using Value = typename Term::Value;
+  static constexpr int kValues = Term::kValues, kLanes = 8, kMostOfTeam = 256;
+
   Columns layout;
   Term term;
   Store store;
-  REHEARSAL_BODY void operator()(std::int64_t i) const {
-    const Division column = divide(i, layout.columns / kTogether), part = divide(column.quotient, layout.parts);
-    const std::int64_t at = layout.outer_walk.place(part.quotient).at[0] + column.remainder * kTogether;
-    typename Term::Value totals[kTogether][Term::kValues];
-    for (auto& of_column : totals)
-      for (auto& total : of_column) total = Term::start();
+
+  [[nodiscard]] REHEARSAL_BODY std::int64_t groups() const { return (layout.columns + kLanes * kTogether - 1) / (kLanes * kTogether); }
+
+  REHEARSAL_BODY void operator()(const Team& team, std::int64_t number) const {
+    REHEARSAL_SHARED Value held[kTogether * kValues][kMostOfTeam];
+    const Division group = divide(number, groups());
+    const std::int64_t first = group.remainder * kLanes * kTogether, lines = team.size() / kLanes;
+    // On the host the only thread is all lanes in turn, and has all rows.
+    for (std::int64_t lane = team.rank() % kLanes; lane < kLanes; lane += team.size()) {
+      Value totals[kTogether][kValues];
+      for (auto& of_column : totals)
+        for (auto& total : of_column) total = Term::start();
+      const std::int64_t column = first + lane * kTogether;
+      if (column < layout.columns) add_rows(totals, group.quotient, column, {team.rank() / kLanes, lines > 0 ? lines : 1});
+      for (int c = 0; c < kTogether; ++c) {
+        if (lines <= 1 && column < layout.columns) store(group.quotient * layout.columns + column + c, totals[c]);
+        for (int v = 0; v < kValues && lines > 1; ++v) held[c * kValues + v][team.rank()] = totals[c][v];
+      }
+    }
+    if (lines <= 1) return;
+    team.wait();
+    for (std::int64_t c = team.rank(); c < kLanes * kTogether && first + c < layout.columns; c += team.size()) {
+      Value totals[kValues];
+      for (int v = 0; v < kValues; ++v) {
+        const Value* of_lines = held[c % kTogether * kValues + v] + c / kTogether;
+        totals[v] = of_lines[0];
+        for (std::int64_t line = 1; line < lines; ++line) totals[v] = typename Term::Op{}(totals[v], of_lines[line * kLanes]);
+      }
+      store(group.quotient * layout.columns + first + c, totals);
+    }
+    team.wait();  // before the next of this team's parts
+  }
+
+ private:
+  /// Every how many-th of a part's rows, and which of them.
+  struct Turn {
+    std::int64_t number, of;
+  };
+  template <class Totals>
+  REHEARSAL_BODY void add_rows(Totals& totals, std::int64_t place, std::int64_t column, const Turn& turn) const {
+    const Division part = divide(place, layout.parts);
+    const std::int64_t at = layout.outer_walk.place(part.quotient).at[0] + column;
+    const std::int64_t begin = part.remainder * layout.rows / layout.parts + turn.number,
+                       end = (part.remainder + 1) * layout.rows / layout.parts;
     if (layout.row_walk.rank <= 1) {
       const std::int64_t stride = layout.row_walk.rank == 0 ? 1 : layout.row_walk.strides[0][0];
-      add(totals, Strided{at, part.remainder * stride, layout.rows * stride, layout.parts * stride});
-    } else {
-      for (std::int64_t k = part.remainder; k < layout.rows; k += layout.parts)
-        add(totals, Strided{at + layout.row_walk.place(k).at[0], 0, 1, 1});
+      return add(totals, Strided{at, begin * stride, end * stride, turn.of * stride});
     }
-    for (int c = 0; c < kTogether; ++c) store(column.quotient * layout.columns + column.remainder * kTogether + c, totals[c]);
+    for (std::int64_t k = begin; k < end; k += turn.of) add(totals, Strided{at + layout.row_walk.place(k).at[0], 0, 1, 1});
   }
   template <class Totals>
   REHEARSAL_BODY void add(Totals& totals, const Strided& run) const {
@@ -204,6 +245,26 @@ struct SumParts {
   }
 };
 
+/// The same by one thread for each target, where they left few.
+template <class Term, class Store>
+struct SumFewParts {
+  static constexpr std::int64_t kMost = 64;
+  PartPlaces places;
+  const typename Term::Value* parts;
+  Store store;
+  REHEARSAL_BODY void operator()(std::int64_t target) const {
+    const Division at = divide(target, places.columns);
+    typename Term::Value totals[Term::kValues];
+    for (int v = 0; v < Term::kValues; ++v) {
+      totals[v] = Term::start();
+      REHEARSAL_UNROLL
+      for (std::int64_t p = 0; p < places.parts; ++p)
+        totals[v] = typename Term::Op{}(totals[v], parts[places.place(v, at.quotient, p, at.remainder)]);
+    }
+    store(target, totals);
+  }
+};
+
 template <class Term>
 [[nodiscard]] std::int64_t workspace_of(const Segments& layout) {
   const auto value = static_cast<std::int64_t>(sizeof(typename Term::Value));
@@ -230,13 +291,25 @@ void reduce(Stream stream, const Segments& layout, const Term& term, const Store
   for_each_row(stream, layout.targets, layout.parts, SumParts<Term, Store>{{layout.targets, layout.parts, 1}, values, store});
 }
 
+template <int kTogether, class Term, class Store>
+void sum_columns_by(Stream stream, const Columns& layout, const Term& term, const Store& store) {
+  using Body = SumColumns<Term, Store, kTogether>;
+  const Body body{layout, term, store};
+  for_each_row(stream, layout.outer * layout.parts * body.groups(), Body::kLanes * (layout.rows / layout.parts), body, Body::kMostOfTeam);
+}
+
 template <class Term, class Store>
 void sum_columns(Stream stream, const Columns& layout, const Term& term, const Store& store) {
-  const std::int64_t threads = layout.targets() * layout.parts;
-  if constexpr (requires { term.is_aligned(1); })
-    if (layout.are_groups(kColumnsTogether) && term.is_aligned(kColumnsTogether))
-      return for_each(stream, threads / kColumnsTogether, SumColumns<Term, Store, kColumnsTogether>{layout, term, store});
-  for_each(stream, threads, SumColumns<Term, Store, 1>{layout, term, store});
+  const auto suits = [&](int together) {
+    if constexpr (requires { Term::kTogether; }) return layout.are_groups(together) && term.is_aligned(together);
+    return false;
+  };
+  if constexpr (requires { Term::kTogether; }) {
+    constexpr int kAll = Term::kTogether, kFew = kAll > 2 ? 2 : 1;
+    if (suits(kAll)) return sum_columns_by<kAll>(stream, layout, term, store);
+    if (suits(kFew)) return sum_columns_by<kFew>(stream, layout, term, store);
+  }
+  sum_columns_by<1>(stream, layout, term, store);
 }
 
 template <class Term, class Store>
@@ -247,7 +320,10 @@ void reduce(Stream stream, const Columns& layout, const Term& term, const Store&
   const std::int64_t all = layout.targets() * layout.parts;
   using Kept = PartStore<Value, Term::kValues>;
   sum_columns(stream, layout, term, Kept{all, values});
-  for_each_row(stream, layout.targets(), layout.parts, SumParts<Term, Store>{{layout.outer, layout.parts, layout.columns}, values, store});
+  const PartPlaces places{layout.outer, layout.parts, layout.columns};
+  if (layout.parts <= SumFewParts<Term, Store>::kMost)
+    return for_each(stream, layout.targets(), SumFewParts<Term, Store>{places, values, store});
+  for_each_row(stream, layout.targets(), layout.parts, SumParts<Term, Store>{places, values, store});
 }
 
 }  // namespace rehearsal::exec::cuda

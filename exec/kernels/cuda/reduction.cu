@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "exec/kernels/cuda/families.hpp"
+#include "exec/kernels/cuda/in_memory_order.hpp"
 #include "exec/kernels/cuda/lines.hpp"
 #include "exec/kernels/cuda/reduce.hpp"
 #include "graph/ops/axes.hpp"
@@ -112,12 +113,15 @@ struct ReduceTerm {
   static REHEARSAL_BODY Value start() { return R::template start<Value>(); }
   const T* x;
   REHEARSAL_BODY void add(Value* totals, const Strided& run) const {
+    REHEARSAL_UNROLL
     for (std::int64_t i = run.at + run.begin; i < run.at + run.end; i += run.step)
       totals[0] = Op{}(totals[0], static_cast<Value>(real(x[i])));
   }
-  [[nodiscard]] bool is_aligned(int columns) const { return sizeof(T) <= 4 && begins_whole(x, columns); }
+  static constexpr int kTogether = columns_together<T>;
+  [[nodiscard]] bool is_aligned(int columns) const { return begins_whole(x, columns); }
   template <int kColumns>
   REHEARSAL_BODY void add_columns(Value (*totals)[kValues], const Strided& run) const {
+    REHEARSAL_UNROLL
     for (std::int64_t i = run.at + run.begin; i < run.at + run.end; i += run.step) {
       const auto values = load_few<kColumns>(x + i);
       for (int c = 0; c < kColumns; ++c) totals[c][0] = Op{}(totals[c][0], static_cast<Value>(real(values.at[c])));
@@ -376,7 +380,7 @@ struct SquaredNorm {
 
 constexpr std::string_view kName = "cuda:reduction";
 constexpr KernelRow kRows[] = {
-    {"ReduceSum", kName, make_by_output_with_workspace<Reduce<Sum>, Numbers>},
+    {"ReduceSum", kName, in_order_of_memory<make_by_output_with_workspace<Reduce<Sum>, Numbers>>, channels_last_without_pixels},
     {"ReduceMax", kName, make_by_output_with_workspace<Reduce<Maximum>, Numbers>},
     {"ReduceMin", kName, make_by_output_with_workspace<Reduce<Minimum>, Numbers>},
     {"ReduceProd", kName, make_by_output_with_workspace<Reduce<Product>, Numbers>},

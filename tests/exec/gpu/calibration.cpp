@@ -33,11 +33,18 @@ TEST_CASE("a kernel is measured on the device that runs it, and identified as in
   }
 }
 
-TEST_CASE("images are measured plain, as kernels for GPUs take them") {
+TEST_CASE("images are measured in the order in which convolutions leave them: channels-last in 16 bits") {
   const EmulatedBackend backend;
   const graph::TensorType image{DType::BF16, {2, 8, 6, 6}};
-  const bench::Measured measured({"Relu", {}, {image}, true}, backend, 1);
-  CHECK(measured.kernel().signature == "|bf16[2,8,6,6]>|bf16[2,8,6,6]>");
+  const bench::Measured last({"Relu", {}, {image}, true}, backend, 1), plain({"Relu", {}, {image}, false}, backend, 1);
+  CHECK(last.kernel().signature == "|bf16[2,8,6,6]channels-last>|bf16[2,8,6,6]channels-last>");
+  CHECK(plain.kernel().signature == "|bf16[2,8,6,6]>|bf16[2,8,6,6]>");
+  std::size_t in_last = 0;
+  for (const auto& c : bench::sweep_of_gpus(false)) {
+    CHECK((!c.channels_last || c.inputs[0]->dtype == DType::BF16));
+    in_last += c.channels_last ? 1 : 0;
+  }
+  CHECK(in_last > 5);
 }
 
 TEST_CASE("what the executor copies for the host alone is not measured on a GPU") {

@@ -85,6 +85,7 @@ std::size_t step_of_cases() { return std::getenv("REHEARSAL_ALL_PLANS") != nullp
 
 struct Asked {
   std::size_t asked = 0;
+  std::size_t channels_last = 0;     ///< of them
   std::vector<std::string> refused;  ///< by cuDNN, with its reason
   double most_workspace = 0;
 };
@@ -96,7 +97,8 @@ Asked ask(const ComputeBackend& backend, DType type, std::size_t first) {
   for (std::size_t i = first % step; i < all.size(); i += step, ++result.asked) {
     const auto c = all[i].in(type);
     const auto offer = backend.offer(c.node());
-    if (offer.implementation != "cudnn:convolution" || !offer.engine.starts_with("eng")) {
+    result.channels_last += offer.implementation == "cudnn:convolution-channels-last" ? 1 : 0;
+    if (!offer.implementation.starts_with("cudnn:convolution") || !offer.engine.starts_with("eng")) {
       result.refused.push_back(c.text() + ": " + offer.implementation + ": " + offer.why);
       continue;
     }
@@ -134,7 +136,9 @@ TEST_CASE("cuDNN has a plan for every convolution of the zoo on every GPU, in f3
       INFO(kGpus[g] << " " << name(type) << ": " << (asked.refused.empty() ? "" : asked.refused.front()));
       CHECK(asked.refused.empty());
       CHECK(asked.asked >= convolutions_of_zoo().size() / step_of_cases());
-      CHECK(asked.most_workspace < 16e9);  // less than the smallest of them has
+      CHECK(asked.most_workspace < 16e9);                                        // less than the smallest of them has
+      CHECK(asked.channels_last >= (type == DType::F16 ? asked.asked / 2 : 0));  // the others have groups of channels
+      CHECK((type == DType::F16 || asked.channels_last == 0));
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "exec/kernels/cuda/families.hpp"
+#include "exec/kernels/image_order.hpp"
 #include "tests/catch.hpp"
 
 namespace rehearsal::exec {
@@ -42,6 +43,26 @@ bool has_row(const std::string& op) {
   return false;
 }
 
+void compare_images(const OneNode& node, Accuracy accuracy) {
+  for (const DType type : {DType::F64, DType::F32, DType::F16, DType::BF16}) {
+    INFO(node.op << " in " << name(type) << ", images " << plan::name(node.images));
+    const OneNode operands = rounded(node, type);
+    const auto found = run(operands, type), expected = run_reference(operands);
+    REQUIRE(found.size() == expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      INFO("result " << i << ", at most " << apart(found[i].values, expected[i].values) << " apart");
+      const auto& [a, b] = std::tie(found[i].values, expected[i].values);
+      if (accuracy == Accuracy::Exact)
+        CHECK(a == b);
+      else if (accuracy == Accuracy::OfWeights && size_of(type) == 2)
+        CHECK((close(a, b, tolerance(type)) || apart(a, b) <= tolerance(type)));
+      else
+        CHECK(close(a, b, tolerance(type)));
+    }
+    CHECK(same_bits(found, run(operands, type)));
+  }
+}
+
 }  // namespace
 
 Array numbers(graph::Shape shape, double seed) {
@@ -60,23 +81,11 @@ Array scalar(double value, DType type) { return {{}, {value}, type}; }
 
 void compare(const OneNode& node, Accuracy accuracy) {
   REQUIRE(has_row(node.op));
-  for (const DType type : {DType::F64, DType::F32, DType::F16, DType::BF16}) {
-    INFO(node.op << " in " << name(type));
-    const OneNode operands = rounded(node, type);
-    const auto found = run(operands, type), expected = run_reference(operands);
-    REQUIRE(found.size() == expected.size());
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      INFO("result " << i << ", at most " << apart(found[i].values, expected[i].values) << " apart");
-      const auto& [a, b] = std::tie(found[i].values, expected[i].values);
-      if (accuracy == Accuracy::Exact)
-        CHECK(a == b);
-      else if (accuracy == Accuracy::OfWeights && size_of(type) == 2)
-        CHECK((close(a, b, tolerance(type)) || apart(a, b) <= tolerance(type)));
-      else
-        CHECK(close(a, b, tolerance(type)));
-    }
-    CHECK(same_bits(found, run(operands, type)));
-  }
+  compare_images(node, accuracy);
+  if (std::none_of(node.inputs.begin(), node.inputs.end(), [](const auto& input) { return input && is_image(input->shape); })) return;
+  OneNode channels_last = node;
+  channels_last.images = plan::Format::ChannelsLast;
+  compare_images(channels_last, accuracy);
 }
 
 }  // namespace rehearsal::exec

@@ -16,7 +16,7 @@ namespace rehearsal::exec {
 enum class Accuracy : std::uint8_t { Exact, OfType, OfWeights };
 
 /// Runs the node twice in each of f64, f32, f16 and bf16: the results must have the same bits, and be those of the reference kernel in f64
-/// on the same rounded operands, to what the type resolves of the largest element.
+/// on the same rounded operands, to what the type resolves of the largest element. With images among the operands, once more channels-last.
 void compare(const OneNode& node, Accuracy accuracy = Accuracy::OfType);
 
 }  // namespace rehearsal::exec

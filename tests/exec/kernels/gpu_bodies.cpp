@@ -134,6 +134,30 @@ TEST_CASE("cross-entropy in all its ways") {
   }
 }
 
+TEST_CASE("rows of an odd number of classes, each of which begins elsewhere in a group of elements") {
+  const std::int64_t items = 5, classes = 33001;  // two groups and more for each thread of the largest team
+  const Array scores = numbers({items, classes}), target = labels({items}, classes), scale = scalar(0.5, DType::F64);
+  compare({"LogSumExp", {}, {scores}});
+  compare({"CrossEntropyGrad", {}, {scores, target, scale}});
+}
+
+TEST_CASE("a row is added to rows of any length") {
+  for (const std::int64_t length : {1, 5, 133, 136})
+    for (const char* op : {"Add", "Mul", "Sub"}) {
+      compare({op, {}, {numbers({3, 37, length}), numbers({length}, 2)}});
+      compare({op, {}, {numbers({1, length}, 2), numbers({37, length})}});
+    }
+  compare({"Add", {}, {numbers({2, 16, 5, 7}), numbers({16, 1, 1}, 2)}});
+  compare({"Mul", {}, {numbers({2, 3, 5, 7}), numbers({2, 3, 1, 1}, 2)}});
+}
+
+TEST_CASE("images are joined and taken apart in either order") {
+  compare({"Concat", {{"axis", std::int64_t{1}}}, {numbers({2, 3, 5, 4}), numbers({2, 6, 5, 4}, 2)}}, Accuracy::Exact);
+  compare({"Split", {{"axis", std::int64_t{-3}}, {"split", Integers{3, 6}}}, {numbers({2, 9, 5, 4})}}, Accuracy::Exact);
+  for (const std::int64_t kept : {0, 1})
+    compare({"ReduceSum", {{"axes", Integers{2, -1}}, {"keepdims", kept}, {"scale", 0.25}}, {numbers({2, 24, 5, 7})}});
+}
+
 TEST_CASE("a block of classes counts its own scores, the first one the total") {
   const Array scores = numbers({37, 5}), target = labels({37}, 13), weights = positive({13}, 2), scale = scalar(2, DType::F64);
   Array totals = Array::range({37}, 2, 0.01);
@@ -169,7 +193,8 @@ TEST_CASE("losses of elements over more than one part of a sum") {
 
 TEST_CASE("images are normalized by channels whatever their size") {
   // rows shorter than 32 elements, without space, of some teams' elements, and sums of more than one part
-  for (const graph::Shape& shape : {graph::Shape{7, 6, 3, 3}, graph::Shape{64, 6}, graph::Shape{4, 6, 8, 9}, graph::Shape{5, 2, 61, 67}}) {
+  for (const graph::Shape& shape : {graph::Shape{7, 6, 3, 3}, graph::Shape{64, 6}, graph::Shape{4, 6, 8, 9}, graph::Shape{5, 2, 61, 67},
+                                    graph::Shape{3, 40, 19, 17}, graph::Shape{2, 1, 5, 7}}) {
     const std::int64_t channels = shape[1], count = shape[0] * product(shape, 2);
     const graph::Attributes counted{{"count", count}, {"epsilon", 0.01}};
     const Array x = numbers(shape), dy = numbers(shape, 2), scale = numbers({channels}, 3), bias = numbers({channels}, 4);
@@ -209,6 +234,8 @@ TEST_CASE("reductions over every kind of axes") {
     compare({"ReduceSum", {{"axes", axes}, {"keepdims", std::int64_t{0}}, {"scale", 0.125}}, {x}});
     compare({"ReduceProd", {{"axes", axes}}, {factors}});
   }
+  // columns by whole groups, by two and by one, in parts
+  for (const std::int64_t columns : {264, 130, 67, 3}) compare({"ReduceSum", {{"axes", Integers{0}}}, {numbers({1100, columns})}});
   // parts: pieces of one row, some rows each, interleaved rows of columns, rows of two dimensions
   compare({"ReduceSum", {}, {numbers({20011})}});
   compare({"ReduceSum", {{"axes", Integers{0, 2}}}, {numbers({61, 2, 401})}});
@@ -263,7 +290,8 @@ TEST_CASE("pools of every rank, and their gradients") {
                                 {{2, 3, 17, 19}, with(windows({3, 3}, {2, 1}, {1, 1, 1, 1}), "dilations", Integers{2, 3})},
                                 {{2, 3, 18, 18}, with(windows({3, 3}, {2, 2}, {0, 0, 0, 0}), "ceil_mode", yes)},
                                 {{1, 2, 7, 8, 9}, windows({2, 3, 2}, {2, 1, 1}, {0, 1, 0, 1, 1, 1})},
-                                {{2, 300, 7, 7}, windows({7, 7}, {1, 1}, {0, 0, 0, 0})}};
+                                {{2, 300, 7, 7}, windows({7, 7}, {1, 1}, {0, 0, 0, 0})},
+                                {{2, 16, 9, 8}, windows({3, 3}, {2, 2}, {1, 1, 1, 1})}};
   for (const auto& [shape, attributes] : cases) {
     const Array x = numbers(shape);
     const graph::Shape pooled = run_reference({"MaxPool", attributes, {x}})[0].shape;

@@ -6,6 +6,8 @@
 #include <span>
 
 #include "base/error.hpp"
+#include "exec/host/cpu_backend.hpp"
+#include "exec/kernels/image_order.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/kernels/under_test.hpp"
 
@@ -29,28 +31,38 @@ Array array_of(const std::vector<std::byte>& bytes, const graph::TensorType& typ
   return {type.shape, graph::read_reals(stored_as(type.dtype, bytes), type.shape, 0, 0), type.dtype};
 }
 
-/// A kernel, and where it runs.
+using Formats = std::vector<plan::Format>;
+
+/// A kernel, where it runs, and the order of the images that it takes and makes.
 struct Made {
   std::unique_ptr<Kernel> kernel;
   ComputeDevice& device;
+  Formats inputs, outputs;
 };
 
-/// The first of `tested` that takes the request, otherwise a reference kernel.
-Made make(KernelRequest request, const UnderTest& tested) {
+/// The first of `tested` that takes the node, otherwise a reference kernel.
+Made make(const plan::LocalNode& node, const UnderTest& tested) {
   std::string reason = "no row";
-  request.device = &tested.device;
-  const auto first = [&](std::span<const KernelRow> rows) -> std::unique_ptr<Kernel> {
+  const auto first = [&](std::span<const KernelRow> rows, ComputeDevice& device) {
     for (const KernelRow& row : rows) {
-      if (row.op != request.schema.name) continue;
-      if (auto kernel = row.make(request, reason)) return kernel;
+      if (row.op != node.schema.name) continue;
+      Formats inputs(node.inputs.size(), plan::Format::Plain), outputs(node.outputs.size(), plan::Format::Plain);
+      if (row.formats != nullptr && !row.formats(node, inputs, outputs)) continue;
+      if (auto kernel = row.make({node.schema, node.attributes, node.inputs, node.outputs, inputs, outputs, 1, &device}, reason))
+        return Made{std::move(kernel), device, inputs, outputs};
     }
-    return nullptr;
+    return Made{nullptr, device, {}, {}};
   };
-  if (auto kernel = first(tested.kernels)) return {std::move(kernel), tested.device};
+  if (auto made = first(tested.kernels, tested.device); made.kernel) return made;
   static const auto kHost = make_host();
-  request.device = kHost.get();
-  if (auto kernel = first(reference_kernels())) return {std::move(kernel), *kHost};
-  throw InternalError("no kernel for " + std::string(request.schema.name) + ": " + reason);
+  if (auto made = first(reference_kernels(), *kHost); made.kernel) return made;
+  throw InternalError("no kernel for " + std::string(node.schema.name) + ": " + reason);
+}
+
+std::vector<std::byte> in_order(const std::vector<std::byte>& bytes, const graph::TensorType& type, plan::Format from, plan::Format to) {
+  std::vector<std::byte> result(bytes.size());
+  reorder({bytes.data(), result.data(), from, to}, type, 1);
+  return result;
 }
 
 /// Buffers of all operands or results on a device, and views of them. Results start as NaN, so that an element nobody writes shows.
@@ -62,7 +74,7 @@ struct Buffers {
 
   explicit Buffers(ComputeDevice& where) : device(where) {}
 
-  void add(const std::optional<graph::TensorType>& type, const std::optional<Array>& array) {
+  void add(const std::optional<graph::TensorType>& type, const std::optional<Array>& array, plan::Format format) {
     if (!type) {
       bytes.emplace_back();
       memory.emplace_back();
@@ -70,10 +82,11 @@ struct Buffers {
       return;
     }
     const auto count = static_cast<std::size_t>(graph::element_count(type->shape));
-    bytes.push_back(bytes_of(array ? *array : Array{type->shape, std::vector<double>(count, std::nan(""))}, type->dtype));
+    const auto plain = bytes_of(array ? *array : Array{type->shape, std::vector<double>(count, std::nan(""))}, type->dtype);
+    bytes.push_back(in_order(plain, *type, plan::Format::Plain, format));
     memory.push_back(std::make_unique<DeviceMemory>(device, static_cast<std::int64_t>(bytes.back().size())));
     device.upload(memory.back()->data(), bytes.back().data(), bytes.back().size());
-    views.push_back({memory.back()->data(), &*type});
+    views.push_back({memory.back()->data(), &*type, format});
   }
 
   void fetch() {
@@ -108,12 +121,12 @@ std::vector<Array> run_by(const UnderTest& tested, const OneNode& node, DType dt
   if (outputs.empty()) {
     for (auto& type : schema.infer({inputs, {}, node.attributes})) outputs.emplace_back(std::move(type));
   }
-  const std::vector<plan::Format> plain(std::max(inputs.size(), outputs.size()), plan::Format::Plain);
-  const auto [kernel, device] = make(
-      {schema, node.attributes, inputs, outputs, std::span(plain).first(inputs.size()), std::span(plain).first(outputs.size())}, tested);
+  Formats now;
+  for (const auto& input : inputs) now.push_back(input && is_image(input->shape) ? node.images : plan::Format::Plain);
+  const auto [kernel, device, asked, made] = make({schema, node.attributes, inputs, outputs, now}, tested);
   Buffers from(device), to(device);
-  for (std::size_t i = 0; i < inputs.size(); ++i) from.add(inputs[i], node.inputs[i]);
-  for (const auto& type : outputs) to.add(type, std::nullopt);
+  for (std::size_t i = 0; i < inputs.size(); ++i) from.add(inputs[i], node.inputs[i], asked[i]);
+  for (std::size_t i = 0; i < outputs.size(); ++i) to.add(outputs[i], std::nullopt, made[i]);
   from.place(node.input_blocks);
   to.place(node.output_blocks);
   const DeviceMemory workspace(device, kernel->workspace_bytes());
@@ -127,7 +140,8 @@ std::vector<Array> run_by(const UnderTest& tested, const OneNode& node, DType dt
   check_fault(fault);
   to.fetch();
   std::vector<Array> results;
-  for (std::size_t i = 0; i < outputs.size(); ++i) results.push_back(array_of(to.bytes[i], *outputs[i]));
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    results.push_back(array_of(in_order(to.bytes[i], *outputs[i], made[i], plan::Format::Plain), *outputs[i]));
   return results;
 }
 
