@@ -162,7 +162,7 @@ inline constexpr int columns_together = sizeof(T) <= 4 ? static_cast<int>(kPackB
 template <class Term, class Store, int kTogether>
 struct SumColumns {
   using Value = typename Term::Value;
-  static constexpr int kValues = Term::kValues, kLanes = 8, kMostOfTeam = 256;
+  static constexpr int kValues = Term::kValues, kLanes = 8;
 
   Columns layout;
   Term term;
@@ -171,7 +171,7 @@ struct SumColumns {
   [[nodiscard]] REHEARSAL_BODY std::int64_t groups() const { return (layout.columns + kLanes * kTogether - 1) / (kLanes * kTogether); }
 
   REHEARSAL_BODY void operator()(const Team& team, std::int64_t number) const {
-    REHEARSAL_SHARED Value held[kTogether * kValues][kMostOfTeam];
+    REHEARSAL_SHARED Value held[kTogether * kValues][kTileLanes];
     const Division group = divide(number, groups());
     const std::int64_t first = group.remainder * kLanes * kTogether, lines = team.size() / kLanes;
     // On the host the only thread is all lanes in turn, and has all rows.
@@ -295,7 +295,7 @@ template <int kTogether, class Term, class Store>
 void sum_columns_by(Stream stream, const Columns& layout, const Term& term, const Store& store) {
   using Body = SumColumns<Term, Store, kTogether>;
   const Body body{layout, term, store};
-  for_each_row(stream, layout.outer * layout.parts * body.groups(), Body::kLanes * (layout.rows / layout.parts), body, Body::kMostOfTeam);
+  for_each_tile(stream, layout.outer * layout.parts * body.groups(), body);
 }
 
 template <class Term, class Store>
