@@ -266,7 +266,9 @@ class Run {
     if (!outcome_.energy)
       outcome_.energy_absence = energy_.absence().empty() ? "some of the nodes show no counter of energy" : energy_.absence();
     outcome_.memory = gather_memory(world_, training_.program, executor_);
-    if (recorder_ && world_.rank() == 0) outcome_.trace = std::move(*recorder_).finish();
+    if (!recorder_ || world_.rank() != 0) return;
+    outcome_.trace = std::move(*recorder_).finish();
+    if (!outcome_.device.empty()) outcome_.trace->context.emplace_back(costmodel::kGpuItem, outcome_.device);
   }
 
   Executor& executor_;

@@ -196,6 +196,20 @@ double predict(const Calibration& c, const platforms::Platform& platform, const 
   return compose(trace, platform, model).step(model);
 }
 
+/// "NVIDIA H200 (cuda:0)" without which of them it is.
+std::string kind_of_gpu(const std::string& name) { return name.substr(0, name.find(" (cuda:")); }
+
+/// What one GPU needs says nothing of another, nor of a processor. Traces of processors, and older ones, do not say what measured them.
+void refuse_another_gpu(const Calibration& c, const Trace& trace) {
+  const auto measured = std::ranges::find(trace.context, costmodel::kGpuItem, &std::pair<std::string, std::string>::first);
+  if (measured == trace.context.end()) return;
+  const auto item = c.context.items.find(std::string(costmodel::kGpuItem));
+  const auto own = item == c.context.items.end() ? "a processor" : kind_of_gpu(item->second), other = kind_of_gpu(measured->second);
+  if (own != other)
+    throw BadInput("trace of " + trace.model, "was measured on " + other + ", and the machine file on " + own +
+                                                  "; `rehearse calibrate --backend cuda -o FILE` on that GPU writes a file for it");
+}
+
 }  // namespace
 
 LearnOutcome learn(Calibration& calibration, const platforms::Platform& platform, std::span<const Trace> traces) {
@@ -204,6 +218,7 @@ LearnOutcome learn(Calibration& calibration, const platforms::Platform& platform
   std::vector<const Trace*> fresh;
   for (const auto& trace : traces) {
     check(trace);
+    refuse_another_gpu(calibration, trace);
     const bool known = learned_before(learning, trace);
     outcome.traces.push_back({median_step_seconds(trace), predict(calibration, platform, trace), 0, known});
     if (known) continue;

@@ -75,6 +75,7 @@ TEST_CASE("instructions on a GPU have times of their own") {
   std::ifstream file(trace);
   const auto read = nlohmann::json::parse(file);
   CHECK(read.at("ranks").at(0).at("events").size() > 100);
+  CHECK(read.at("context").at("gpu").get<std::string>().starts_with("an emulated GPU"));  // what learns from it asks
 }
 
 TEST_CASE("numbers that are none are found in a GPU's memory") {

@@ -320,5 +320,17 @@ TEST_CASE("only measured traces with steps on this machine teach") {
   CHECK(costmodel::to_json_text(c) == text);
 }
 
+TEST_CASE("a GPU learns from traces of GPUs of its kind alone") {
+  const auto machine = sample::machine();
+  auto t = trained({100}, 3, 0);
+  t.context = {{"gpu", "NVIDIA H200 (cuda:0)"}};
+  auto processor = benchmarks(), other = benchmarks(), same = benchmarks();
+  other.context.items["gpu"] = "NVIDIA H100 80GB HBM3 (cuda:0)";
+  same.context.items["gpu"] = "NVIDIA H200 (cuda:3)";
+  CHECK_THROWS_WITH(learn(other, machine, {&t, 1}), contains("on NVIDIA H200, and the machine file on NVIDIA H100 80GB HBM3;"));
+  CHECK_THROWS_WITH(learn(processor, machine, {&t, 1}), contains("on a processor;"));
+  CHECK(learn(same, machine, {&t, 1}).samples_added > 0);
+}
+
 }  // namespace
 }  // namespace rehearsal::traces
