@@ -72,20 +72,18 @@ struct GradientOfWinners {
   }
 };
 
-/// A result that is a part of the image, as in pooling.cu.
 template <class T, int kCount>
 struct ElementChannels {
   Pool pool;
   Divider groups;
-  Three size, first;  ///< of the result; where it begins in the image
+  WantedPart part;
   const T* dy;
   const std::int32_t* winners;
   T* dx;
   REHEARSAL_BODY void operator()(std::int64_t i) const {
     std::int64_t number = i;
     const std::int64_t channel = groups.split(number) * kCount, channels = groups.size * kCount;
-    Place element = place_of(number, size);
-    element.at = {element.at.z + first.z, element.at.y + first.y, element.at.x + first.x};
+    const Place element = part.place(number);
     const std::int64_t windows = element.plane * pool.windows.size() * channels + channel;
     GradientOfWinners<T, kCount> gradient{dy + windows, winners + windows, channels,
                                           static_cast<std::int32_t>(pool.image.number(element.at))};
@@ -99,7 +97,7 @@ struct ElementChannels {
 /// Channels that a thread takes: as many as 16 bytes hold where they are whole groups of them.
 template <class T, class Body>
 void with_channels(std::int64_t channels, bool aligned, const Body& body) {
-  constexpr int kCount = sizeof(T) <= 4 ? static_cast<int>(kPackBytes / sizeof(T)) : 1;
+  constexpr int kCount = few_of<T>;
   if (aligned && channels % kCount == 0) return body(std::integral_constant<int, kCount>{});
   body(std::integral_constant<int, 1>{});
 }
@@ -123,30 +121,20 @@ struct MaxPoolGrad {
   static Pool pool_of(const graph::NodeView& node) {
     return {node, channels_first(node.input(0).shape), channels_first(node.input(1).shape)};
   }
-  static std::int64_t workspace_bytes(const graph::NodeView& node) {
-    const Pool pool = pool_of(node);
-    if (pool.image.size() > std::numeric_limits<std::int32_t>::max())
-      throw Refusal("a pool over planes of shape " + graph::to_text(node.input(0).shape) + " has more elements than 32 bits count");
-    return pool.all_windows() * static_cast<std::int64_t>(sizeof(std::int32_t));
-  }
+  static std::int64_t workspace_bytes(const graph::NodeView& node) { return bytes_of_winners(pool_of(node), node.input(0).shape); }
   template <class T>
   static void run(const Call& call) {
     const Pool pool = pool_of(call.problem.view());
     const auto shape = channels_first(call.out_shape());
-    reference::Triple size{1, 1, 1}, first{0, 0, 0};
-    const std::size_t rank = shape.size() - 2;
-    for (std::size_t d = 0; d < rank; ++d) {
-      first[3 - rank + d] = call.out_origin(0, d + 2) - call.in_origin(0, d + 2);
-      size[3 - rank + d] = shape[d + 2];
-    }
+    const WantedPart part(call, shape);
     auto* winners = static_cast<std::int32_t*>(call.context.workspace);
     const auto *x = call.in<T>(0), *dy = call.in<T>(1);
     auto* dx = call.out<T>();
     with_channels<T>(shape[1], are_aligned({x, dy, dx}), [&](auto count) {
       const Divider groups(shape[1] / count());
       for_each(call.context.stream, pool.all_windows() / count(), WindowChannels<T, count()>{pool, groups, x, nullptr, winners});
-      for_each(call.context.stream, shape[0] * groups.size * three(size).size(),
-               ElementChannels<T, count()>{pool, groups, three(size), three(first), dy, winners, dx});
+      for_each(call.context.stream, shape[0] * groups.size * part.size.size(),
+               ElementChannels<T, count()>{pool, groups, part, dy, winners, dx});
     });
   }
 };

@@ -8,6 +8,7 @@
 #include "exec/kernels/cuda/libraries.hpp"
 #include "exec/kernels/cuda/moves.hpp"
 #include "exec/kernels/cuda/nvidia_gpu.hpp"
+#include "exec/kernels/cuda/workspace_parts.hpp"
 #include "graph/ops/window.hpp"
 
 namespace rehearsal::exec::cuda {
@@ -17,8 +18,6 @@ enum : std::int64_t { kImage = 1, kWeights = 2, kWindows = 3 };
 
 constexpr std::int64_t kAligned = 16;  // bytes that cuDNN's fast engines want
 constexpr std::int64_t kChannelsTogether = 8;
-
-std::int64_t rounded_up(std::int64_t number, std::int64_t to) { return (number + to - 1) / to * to; }
 
 /// The three tensors of a convolution, whichever of them is the result.
 struct ConvolutionsTensors {
@@ -143,25 +142,25 @@ class Convolution final : public Kernel {
   Convolution(const KernelRequest& r, const ConvolutionsTensors& t, DnnPlan plan, Roles roles)
       : gpu_(gpu_of(r)), plan_(std::move(plan)), roles_(roles), type_(r.view().output()), channels_last_(t.channels_last) {
     has_bias_ = roles.result != kWeights && r.view().has_input(2);
-    bytes_ = plan_.workspace_bytes();
+    (void)parts_.add(plan_.workspace_bytes());  // first
     if (t.channels_last) {
       image_.move = move_of(t.image, t.room()), weights_.move = move_of(t.weights, t.room());
       image_.is_needed = t.room() != t.image[1];
       weights_.is_needed = image_.is_needed || weights_.move.pixels > 1;
     }
     for (auto* copied : {&image_, &weights_})
-      if (copied->is_needed) copied->at = reserve(copied->move.count * copied->move.pixels * copied->move.room * element_bytes());
+      if (copied->is_needed) copied->at = parts_.add(copied->move.count * copied->move.pixels * copied->move.room * element_bytes());
     // For a gradient of weights whose place in a bucket is not aligned.
-    if (roles.result == kWeights && !weights_.is_needed) spare_ = reserve(static_cast<std::int64_t>(graph::size_of(type_).value()));
+    if (roles.result == kWeights && !weights_.is_needed) spare_ = parts_.add(static_cast<std::int64_t>(graph::size_of(type_).value()));
   }
 
-  [[nodiscard]] std::int64_t workspace_bytes() const override { return bytes_; }
+  [[nodiscard]] std::int64_t workspace_bytes() const override { return parts_.bytes(); }
 
   [[nodiscard]] std::string engine() const override { return plan_.engine(); }
   [[nodiscard]] bool is_shareable() const override { return true; }
 
   void run(std::span<const TensorView> in, std::span<const TensorView> out, const RunContext& context) override {
-    auto* workspace = static_cast<std::byte*>(context.workspace);
+    auto* workspace = WorkspaceParts::begin(context.workspace);
     const bool aligned = reinterpret_cast<std::uintptr_t>(out[0].data) % kAligned == 0, reordered = copied(roles_.result).is_needed;
     void* result = reordered ? workspace + copied(roles_.result).at : aligned ? out[0].data : workspace + spare_;
     plan_.run(gpu_.dnn(), {roles_.first, roles_.second, roles_.result},
@@ -175,13 +174,6 @@ class Convolution final : public Kernel {
 
  private:
   [[nodiscard]] std::int64_t element_bytes() const { return static_cast<std::int64_t>(size_of(type_.dtype)); }
-  /// Room in the workspace, behind what it has already.
-  std::int64_t reserve(std::int64_t bytes) {
-    constexpr std::int64_t kBegins = 256;
-    const auto at = rounded_up(bytes_, kBegins);
-    bytes_ = at + bytes;
-    return at;
-  }
   [[nodiscard]] const Copied& copied(std::int64_t tensor) const {
     static const Copied kAsItIs;
     return tensor == kWeights ? weights_ : tensor == kImage ? image_ : kAsItIs;
@@ -189,7 +181,7 @@ class Convolution final : public Kernel {
   [[nodiscard]] void* operand(std::int64_t tensor, void* data, const RunContext& context) const {
     const auto& copy = copied(tensor);
     if (!copy.is_needed) return data;
-    void* to = static_cast<std::byte*>(context.workspace) + copy.at;
+    void* to = WorkspaceParts::begin(context.workspace) + copy.at;
     put_channels_last(context.stream, copy.move, size_of(type_.dtype), data, to);
     return to;
   }
@@ -200,7 +192,8 @@ class Convolution final : public Kernel {
   graph::TensorType type_;
   bool has_bias_ = false, channels_last_ = false;
   Copied image_, weights_;
-  std::int64_t bytes_ = 0, spare_ = 0;
+  WorkspaceParts parts_;
+  std::int64_t spare_ = 0;
 };
 
 /// Makes a kernel, or says why cuDNN does not.

@@ -12,6 +12,7 @@
 #include "exec/kernels/cuda/attention_scores.hpp"
 #include "exec/kernels/cuda/libraries.hpp"
 #include "exec/kernels/cuda/nvidia_gpu.hpp"
+#include "exec/kernels/cuda/workspace_parts.hpp"
 
 namespace rehearsal::exec::cuda {
 namespace {
@@ -168,26 +169,6 @@ class Planned {
   std::int64_t workspace_ = 0;
 };
 
-/// Parts of a kernel's scratch memory, one behind another.
-class Parts {
- public:
-  std::int64_t add(std::int64_t bytes) {
-    constexpr std::int64_t kAligned = 256;
-    const auto at = bytes_;
-    bytes_ += (bytes + kAligned - 1) / kAligned * kAligned;
-    return at;
-  }
-  [[nodiscard]] std::int64_t bytes() const { return bytes_; }
-
- private:
-  std::int64_t bytes_ = 256;  // the first begins at the next multiple
-};
-
-std::byte* aligned(void* workspace) {
-  constexpr std::uintptr_t kAligned = 256;
-  return reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(workspace) + kAligned - 1) / kAligned * kAligned) - kAligned;
-}
-
 std::int64_t bytes_of(const std::array<std::int64_t, 4>& sizes, std::int64_t element = 2) {
   return sizes[0] * sizes[1] * sizes[2] * sizes[3] * element;
 }
@@ -215,7 +196,7 @@ class DnnAttention final : public Kernel {
   [[nodiscard]] bool is_shareable() const override { return true; }
 
   void run(std::span<const TensorView> in, std::span<const TensorView> out, const RunContext& context) override {
-    auto* memory = aligned(context.workspace);
+    auto* memory = WorkspaceParts::begin(context.workspace);
     auto pointers = operands({node_, in, out, context}, memory);
     pointers[kY] = gradient_ ? memory + at_.result : out[0].data;
     if (gradient_) pointers[kRowSums] = memory + at_.row_sums;
@@ -273,7 +254,7 @@ class DnnAttention final : public Kernel {
   Problem16 p_;
   bool gradient_;
   Planned forward_, backward_;
-  Parts parts_;
+  WorkspaceParts parts_;
   Places at_{};
 };
 

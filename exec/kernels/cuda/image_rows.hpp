@@ -47,9 +47,15 @@ struct ImageRows {
 };
 
 /// y = slope * a - linear * (x - mean) + constant for a row, where a is x - mean or a gradient.
-struct RowFactors {
-  double mean, slope, linear, constant;
+template <class R>
+struct FactorsIn {
+  R mean, slope, linear, constant;
 };
+using RowFactors = FactorsIn<double>;
+template <class R>
+REHEARSAL_BODY FactorsIn<R> in_type(const RowFactors& f) {
+  return {static_cast<R>(f.mean), static_cast<R>(f.slope), static_cast<R>(f.linear), static_cast<R>(f.constant)};
+}
 
 /// Rows of an image that one team takes, some at a time where they are short: threads side by side share a row.
 struct RowTiles {
@@ -81,12 +87,8 @@ struct RowTiles {
 /// The factors of one row, in the type that is computed in.
 template <class T>
 struct SameFactors {
-  struct Factors {
-    Real<T> mean, slope, linear, constant;
-  } factors;
-  REHEARSAL_BODY explicit SameFactors(const RowFactors& f)
-      : factors{static_cast<Real<T>>(f.mean), static_cast<Real<T>>(f.slope), static_cast<Real<T>>(f.linear),
-                static_cast<Real<T>>(f.constant)} {}
+  FactorsIn<Real<T>> factors;
+  REHEARSAL_BODY explicit SameFactors(const RowFactors& f) : factors(in_type<Real<T>>(f)) {}
   REHEARSAL_BODY const auto& operator()() const { return factors; }
 };
 

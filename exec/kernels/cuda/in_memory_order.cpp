@@ -31,7 +31,7 @@ RequestInMemoryOrder::RequestInMemoryOrder(const KernelRequest& given)
     if (format == Format::ChannelsLast) type->shape = in_memory_order(type->shape, format), format = Format::Plain;
   };
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    // Beside images, what lies alike in both orders: a number, or one for each channel.
+    // Beside images, what lies alike in both orders, as something that is broadcast to them: a number, or one for each channel.
     const bool beside = inputs_[i] && input_formats_[i] == Format::Plain && inputs_[i]->shape.size() <= rank;
     if (beside && is_order_free(inputs_[i]->shape, rank))
       inputs_[i]->shape = in_memory_order(padded_to(rank, inputs_[i]->shape), Format::ChannelsLast);

@@ -173,7 +173,7 @@ struct ColumnTerm {
       if constexpr (Centered) totals[1] += static_cast<double>(dy);
     }
   }
-  static constexpr int kTogether = columns_together<T>;
+  static constexpr int kTogether = few_of<T>;
   [[nodiscard]] bool is_aligned(int columns) const { return begins_whole(rows.x, columns) && begins_whole(rows.dy, columns); }
   template <int kColumns>
   REHEARSAL_BODY void add_columns(Value (*totals)[kValues], const Strided& run) const {
@@ -204,14 +204,7 @@ template <bool Centered>
 struct GradParameters {
   static Columns columns_of(const graph::NodeView& node) {
     const Layout layout(node);
-    Columns columns;
-    columns.columns = layout.length;
-    columns.rows = layout.rows;
-    columns.row_walk.rank = 1;
-    columns.row_walk.sizes[0] = Divider(layout.rows);
-    columns.row_walk.strides[0][0] = layout.length;
-    columns.split();
-    return columns;
+    return Columns::of_rows(layout.rows, layout.length);
   }
   static std::int64_t workspace_bytes(const graph::NodeView& node) { return workspace_of<ColumnTerm<Centered, float>>(columns_of(node)); }
 

@@ -1,5 +1,6 @@
-#include "exec/kernels/cuda/cuda_kernel.hpp"
 #include "exec/kernels/cuda/moves.hpp"
+
+#include "exec/kernels/cuda/cuda_kernel.hpp"
 #include "exec/kernels/cuda/strided_copies.hpp"
 
 namespace rehearsal::exec::cuda {

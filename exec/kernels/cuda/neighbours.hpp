@@ -33,6 +33,10 @@ REHEARSAL_BODY void store_few(T* to, const Few<T, kCount>& few) {
 #endif
 }
 
+/// How many elements of at most 4 bytes 16 bytes hold; larger ones are read one by one, of which two take more registers than they save.
+template <class T>
+inline constexpr int few_of = sizeof(T) <= 4 ? static_cast<int>(16 / sizeof(T)) : 1;
+
 /// True where so many elements can be read at once from the first on.
 template <class T>
 [[nodiscard]] bool begins_whole(const T* array, int count) {

@@ -3,59 +3,13 @@
 
 #include <cmath>
 
-#include "exec/kernels/cuda/families.hpp"
-#include "exec/kernels/cuda/image_rows.hpp"
 #include "exec/kernels/cuda/cuda_kernel.hpp"
+#include "exec/kernels/cuda/families.hpp"
+#include "exec/kernels/cuda/image_statistics.hpp"
 #include "exec/kernels/cuda/reduce.hpp"
 
 namespace rehearsal::exec::cuda {
 namespace {
-
-/// Mean and biased variance of a statistic, or of a channel of which they are given.
-struct Moments {
-  double mean, inverse;  ///< inverse deviation
-};
-
-/// Where moments come from.
-template <class T>
-struct Statistics {
-  ImageRows layout;
-  double count, epsilon;
-  const double* sums;          ///< of `layout`'s statistics, or nullptr:
-  const T *means, *variances;  ///< of channels; no mean: 0
-
-  Statistics(const Call& call, const ImageRows& of)
-      : layout(of),
-        count(static_cast<double>(call.attributes().integer("count", 1))),
-        epsilon(call.attributes().number("epsilon", 1e-5)),
-        sums(nullptr),
-        means(nullptr),
-        variances(nullptr) {}
-  static Statistics of_sums(const Call& call, std::size_t operand) {
-    Statistics s(call, ImageRows(call.in_shape(0), call.in_shape(operand)));
-    s.sums = call.in<double>(operand);
-    return s;
-  }
-  static Statistics of_channels(const Call& call, const T* means, const T* variances) {
-    Statistics s(call, ImageRows::of_channels(call.in_shape(0)));
-    s.means = means, s.variances = variances;
-    return s;
-  }
-  [[nodiscard]] REHEARSAL_BODY Moments moments(std::int64_t row) const {
-    double mean = 0, variance = 0;
-    if (sums != nullptr) {
-      const std::int64_t s = layout.statistic_of(row);
-      mean = sums[s] / count;
-      variance = sums[layout.statistics() + s] / count - mean * mean;
-      variance = variance > 0 ? variance : 0;
-    } else {
-      const std::int64_t c = divide(row, layout.channels).remainder;
-      mean = means != nullptr ? static_cast<double>(real(means[c])) : 0.0;
-      variance = static_cast<double>(real(variances[c]));
-    }
-    return {mean, 1.0 / std::sqrt(variance + epsilon)};
-  }
-};
 
 /// X -> sums.
 template <class T>
@@ -77,15 +31,6 @@ struct MomentsTerm {
     visit_share(share, few, x);
   }
 };
-struct SumsStore {
-  double* to;
-  std::int64_t statistics;
-  REHEARSAL_BODY void operator()(std::int64_t s, const double* totals) const {
-    to[s] = totals[0];
-    to[statistics + s] = totals[1];
-  }
-};
-
 struct Sums {
   static Segments segments_of(const graph::NodeView& node) { return ImageRows(node.input(0).shape, node.output().shape).segments(); }
   static std::int64_t workspace_bytes(const graph::NodeView& node) { return workspace_of<MomentsTerm<float>>(segments_of(node)); }
@@ -97,20 +42,6 @@ struct Sums {
   }
 };
 
-/// Factors of x -> (x - mean) * slope + bias.
-template <class T>
-struct ApplyFactors {
-  Statistics<T> statistics;
-  const T *scale, *bias;  ///< no bias: 0
-  RowFactors* factors;
-  REHEARSAL_BODY void operator()(std::int64_t row) const {
-    const std::int64_t c = divide(row, statistics.layout.channels).remainder;
-    const Moments m = statistics.moments(row);
-    const double slope = static_cast<double>(real(scale[c])) * m.inverse;
-    factors[row] = {m.mean, slope, 0, bias != nullptr ? static_cast<double>(real(bias[c])) : 0.0};
-  }
-};
-
 std::int64_t bytes_of_factors(const ImageRows& layout) { return layout.kinds() * static_cast<std::int64_t>(sizeof(RowFactors)); }
 RowFactors* factors_of(const Call& call) { return static_cast<RowFactors*>(call.context.workspace); }
 
@@ -119,7 +50,7 @@ struct Apply {
   static std::int64_t workspace_bytes(const graph::NodeView& node) { return bytes_of_factors({node.input(0).shape, node.input(1).shape}); }
   template <class T>
   static void run(const Call& call) {
-    const auto statistics = Statistics<T>::of_sums(call, 1);
+    const auto statistics = ImageStatistics<T>::of_sums(call, 1);
     run_rows_of(call, statistics.layout, ApplyFactors<T>{statistics, call.in<T>(2), call.in<T>(3), factors_of(call)},
                 ApplyRow<T>{call.in<T>(0), call.out<T>(), factors_of(call)});
   }
@@ -130,7 +61,7 @@ struct Inference {
   static std::int64_t workspace_bytes(const graph::NodeView& node) { return bytes_of_factors(ImageRows::of_channels(node.input(0).shape)); }
   template <class T>
   static void run(const Call& call) {
-    const auto statistics = Statistics<T>::of_channels(call, call.in<T>(3), call.in<T>(4));
+    const auto statistics = ImageStatistics<T>::of_channels(call, call.in<T>(3), call.in<T>(4));
     run_rows_of(call, statistics.layout, ApplyFactors<T>{statistics, call.in<T>(1), call.in<T>(2), factors_of(call)},
                 ApplyRow<T>{call.in<T>(0), call.out<T>(), factors_of(call)});
   }
@@ -141,25 +72,9 @@ struct InferenceGradInput {
   static std::int64_t workspace_bytes(const graph::NodeView& node) { return bytes_of_factors(ImageRows::of_channels(node.input(0).shape)); }
   template <class T>
   static void run(const Call& call) {
-    const auto statistics = Statistics<T>::of_channels(call, nullptr, call.in<T>(2));
+    const auto statistics = ImageStatistics<T>::of_channels(call, nullptr, call.in<T>(2));
     run_rows_of(call, statistics.layout, ApplyFactors<T>{statistics, call.in<T>(1), nullptr, factors_of(call)},
                 ApplyRow<T>{call.in<T>(0), call.out<T>(), factors_of(call)});
-  }
-};
-
-/// Factors of dx = slope dy - linear (x - mean) + constant, where the sums contain the scale if Scaled.
-template <bool Scaled, class T>
-struct GradientFactors {
-  Statistics<T> statistics;
-  const T* scale;
-  const double* gradients;
-  RowFactors* factors;
-  REHEARSAL_BODY void operator()(std::int64_t row) const {
-    const std::int64_t c = divide(row, statistics.layout.channels).remainder, s = statistics.layout.statistic_of(row);
-    const Moments m = statistics.moments(row);
-    const double slope = m.inverse * static_cast<double>(real(scale[c])), factor = (Scaled ? m.inverse : slope) / statistics.count;
-    const double linear = factor * gradients[statistics.layout.statistics() + s] * m.inverse;
-    factors[row] = {m.mean, slope, linear, -factor * gradients[s]};
   }
 };
 
@@ -169,7 +84,7 @@ struct GradInput {
   static std::int64_t workspace_bytes(const graph::NodeView& node) { return bytes_of_factors({node.input(0).shape, node.input(1).shape}); }
   template <class T>
   static void run(const Call& call) {
-    const auto statistics = Statistics<T>::of_sums(call, 1);
+    const auto statistics = ImageStatistics<T>::of_sums(call, 1);
     run_rows_of(call, statistics.layout, GradientFactors<Scaled, T>{statistics, call.in<T>(2), call.in<double>(4), factors_of(call)},
                 GradientRow<T>{call.in<T>(0), call.in<T>(3), call.out<T>(), factors_of(call)});
   }
@@ -181,11 +96,11 @@ struct RowWeights {
 };
 template <class T>
 struct PrepareWeights {
-  Statistics<T> statistics;
+  ImageStatistics<T> statistics;
   const T* scale;  ///< nullptr: all rows weigh 1
   RowWeights* rows;
   REHEARSAL_BODY void operator()(std::int64_t row) const {
-    const Moments m = statistics.moments(row);
+    const ImageMoments m = statistics.moments(row);
     const std::int64_t c = divide(row, statistics.layout.channels).remainder;
     rows[row] = {m.mean, m.inverse, scale != nullptr ? static_cast<double>(real(scale[c])) : 1.0};
   }
@@ -244,7 +159,7 @@ struct GradSums {
   }
   template <class T>
   static void run(const Call& call) {
-    const auto statistics = Statistics<T>::of_sums(call, 1);
+    const auto statistics = ImageStatistics<T>::of_sums(call, 1);
     const PrepareWeights<T> prepare{statistics, Scaled ? call.in<T>(2) : nullptr, static_cast<RowWeights*>(call.context.workspace)};
     sum_gradients(call, statistics.layout, prepare, call.in<T>(Scaled ? 3 : 2),
                   SumsStore{call.out<double>(), statistics.layout.statistics()});
@@ -263,7 +178,7 @@ struct ParameterStore {
 
 /// X, dY, and the moments of every row -> dscale, dbias.
 template <class T>
-void write_scale_gradients(const Call& call, const Statistics<T>& statistics, const T* dy) {
+void write_scale_gradients(const Call& call, const ImageStatistics<T>& statistics, const T* dy) {
   const PrepareWeights<T> prepare{statistics, nullptr, static_cast<RowWeights*>(call.context.workspace)};
   sum_gradients(call, ImageRows::of_channels(call.in_shape(0)), prepare, dy, ParameterStore<T>(call));
 }
@@ -275,7 +190,7 @@ struct GroupNormGradParameters {
   }
   template <class T>
   static void run(const Call& call) {
-    write_scale_gradients(call, Statistics<T>::of_sums(call, 1), call.in<T>(2));
+    write_scale_gradients(call, ImageStatistics<T>::of_sums(call, 1), call.in<T>(2));
   }
 };
 
@@ -287,7 +202,7 @@ struct InferenceGradParameters {
   }
   template <class T>
   static void run(const Call& call) {
-    write_scale_gradients(call, Statistics<T>::of_channels(call, call.in<T>(1), call.in<T>(2)), call.in<T>(3));
+    write_scale_gradients(call, ImageStatistics<T>::of_channels(call, call.in<T>(1), call.in<T>(2)), call.in<T>(3));
   }
 };
 

@@ -1,6 +1,8 @@
 #pragma once
 // The windows of a pool over planes of up to three dimensions: which elements a window holds, and which windows hold an element.
 
+#include <limits>
+
 #include "exec/kernels/cuda/cuda_kernel.hpp"
 #include "exec/kernels/reference/window.hpp"
 
@@ -97,5 +99,32 @@ struct Pool {
     }
   }
 };
+
+/// The part of an image that a gradient is wanted of: where a block's windows need more rows than the block has, fewer than all.
+struct WantedPart {
+  Three size, first;
+  /// `result` as [n, c, spatial...].
+  WantedPart(const Call& call, const graph::Shape& result) : size{1, 1, 1}, first{0, 0, 0} {
+    reference::Triple sizes{1, 1, 1}, begins{0, 0, 0};
+    const std::size_t rank = result.size() - 2;
+    for (std::size_t d = 0; d < rank; ++d) {
+      begins[3 - rank + d] = call.out_origin(0, d + 2) - call.in_origin(0, d + 2);
+      sizes[3 - rank + d] = result[d + 2];
+    }
+    size = three(sizes), first = three(begins);
+  }
+  /// Of element i of the result, in the image.
+  REHEARSAL_BODY Place place(std::int64_t i) const {
+    const Place in_part = place_of(i, size);
+    return {in_part.plane, {in_part.at.z + first.z, in_part.at.y + first.y, in_part.at.x + first.x}};
+  }
+};
+
+/// Of the places of all windows' winners, counted in their planes. Throws Refusal where 32 bits do not count so far.
+[[nodiscard]] inline std::int64_t bytes_of_winners(const Pool& pool, const graph::Shape& image) {
+  if (pool.image.size() > std::numeric_limits<std::int32_t>::max())
+    throw Refusal("a pool over planes of shape " + graph::to_text(image) + " has more elements than 32 bits count");
+  return pool.all_windows() * static_cast<std::int64_t>(sizeof(std::int32_t));
+}
 
 }  // namespace rehearsal::exec::cuda

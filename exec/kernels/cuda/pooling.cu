@@ -87,17 +87,15 @@ struct GradientOfWinner {
   }
 };
 
-/// A result that is a part of the image: where a block's windows need more rows than the block has, fewer than all.
 template <class T>
 struct MaxPoolGradElement {
   Pool pool;
-  Three size, first;  ///< of the result; where it begins in the image
+  WantedPart part;
   const T* dy;
   const std::int32_t* winners;
   T* dx;
   REHEARSAL_BODY void operator()(std::int64_t i) const {
-    Place element = place_of(i, size);
-    element.at = {element.at.z + first.z, element.at.y + first.y, element.at.x + first.x};
+    const Place element = part.place(i);
     const std::int64_t windows = element.plane * pool.windows.size();
     GradientOfWinner<T> gradient{dy + windows, winners + windows, pool.image.number(element.at)};
     pool.for_windows(element.at, gradient);
@@ -108,25 +106,14 @@ struct MaxPoolGradElement {
 /// The winner of each window lies in the workspace before its gradient is gathered.
 struct MaxPoolGrad {
   static Pool pool_of(const graph::NodeView& node) { return {node, node.input(0).shape, node.input(1).shape}; }
-  static std::int64_t workspace_bytes(const graph::NodeView& node) {
-    const Pool pool = pool_of(node);
-    if (pool.image.size() > std::numeric_limits<std::int32_t>::max())
-      throw Refusal("a pool over planes of shape " + graph::to_text(node.input(0).shape) + " has more elements than 32 bits count");
-    return pool.all_windows() * static_cast<std::int64_t>(sizeof(std::int32_t));
-  }
+  static std::int64_t workspace_bytes(const graph::NodeView& node) { return bytes_of_winners(pool_of(node), node.input(0).shape); }
   template <class T>
   static void run(const Call& call) {
     const Pool pool = pool_of(call.problem.view());
     auto* winners = static_cast<std::int32_t*>(call.context.workspace);
     for_each(call.context.stream, pool.all_windows(), WinnerOfWindow<T, std::int32_t>{pool, call.in<T>(0), winners, false, false});
-    reference::Triple size{1, 1, 1}, first{0, 0, 0};
-    const std::size_t rank = call.out_shape().size() - 2;
-    for (std::size_t d = 0; d < rank; ++d) {
-      first[3 - rank + d] = call.out_origin(0, d + 2) - call.in_origin(0, d + 2);
-      size[3 - rank + d] = call.out_shape()[d + 2];
-    }
-    for_each(call.context.stream, pool.planes * three(size).size(),
-             MaxPoolGradElement<T>{pool, three(size), three(first), call.in<T>(1), winners, call.out<T>()});
+    const WantedPart part(call, call.out_shape());
+    for_each(call.context.stream, pool.planes * part.size.size(), MaxPoolGradElement<T>{pool, part, call.in<T>(1), winners, call.out<T>()});
   }
 };
 

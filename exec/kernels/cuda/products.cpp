@@ -10,6 +10,7 @@
 #include "exec/kernels/cuda/libraries.hpp"
 #include "exec/kernels/cuda/moves.hpp"
 #include "exec/kernels/cuda/nvidia_gpu.hpp"
+#include "exec/kernels/cuda/workspace_parts.hpp"
 #include "graph/ops/matrix.hpp"
 #include "graph/ops/strided.hpp"
 
@@ -98,11 +99,9 @@ graph::MatrixProduct joined(graph::MatrixProduct p) {
 constexpr std::int64_t kRowBytes = 16;       // rows that begin at multiples of it are what tensor cores read fast
 constexpr std::int64_t kWorthCopying = 256;  // multiplications of an element that pay for copying it, there and back at memory's speed
 
-std::int64_t aligned(std::int64_t bytes, std::int64_t to) { return (bytes + to - 1) / to * to; }
-
 /// `times`: in how many multiplications each element takes part.
 StoredMatrix stored(std::int64_t rows, std::int64_t columns, std::int64_t times, std::int64_t element_bytes) {
-  const std::int64_t step = aligned(columns * element_bytes, kRowBytes) / element_bytes;
+  const std::int64_t step = rounded_up(columns * element_bytes, kRowBytes) / element_bytes;
   return {rows, columns, times >= kWorthCopying ? step : columns};
 }
 
@@ -117,7 +116,6 @@ std::array<StoredMatrix, 3> matrices_of(const graph::MatrixProduct& p, DType typ
 }
 
 constexpr std::int64_t kMostWorkspace = std::int64_t{32} << 20;  // what NVIDIA advises for Hopper
-constexpr std::int64_t kAlignedWorkspace = 256;                  // else cublasLtMatmul refuses it
 
 class ProductsProduct final : public Kernel {
  public:
@@ -140,19 +138,16 @@ class ProductsProduct final : public Kernel {
     operation_.set(CUBLASLT_MATMUL_DESC_TRANSB, p.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (has_bias_) operation_.set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     workspace_ = std::clamp<std::int64_t>(8 * p.m * p.n * batches_.count, 1 << 16, kMostWorkspace);
-    bytes_ = workspace_;
-    for (auto& m : matrices_) {
-      if (m.step == m.columns) continue;
-      m.copied_at = aligned(bytes_, kAlignedWorkspace);
-      bytes_ = m.copied_at + m.elements() * static_cast<std::int64_t>(size_of(type_));
-    }
+    (void)parts_.add(workspace_);  // first
+    for (auto& m : matrices_)
+      if (m.step != m.columns) m.copied_at = parts_.add(m.elements() * static_cast<std::int64_t>(size_of(type_)));
   }
 
-  [[nodiscard]] std::int64_t workspace_bytes() const override { return bytes_ + kAlignedWorkspace; }
+  [[nodiscard]] std::int64_t workspace_bytes() const override { return parts_.bytes(); }
   [[nodiscard]] bool is_shareable() const override { return true; }  // one thread asks for all kernels of a device
 
   void run(std::span<const TensorView> in, std::span<const TensorView> out, const RunContext& context) override {
-    auto* workspace = reinterpret_cast<std::byte*>(aligned(reinterpret_cast<std::intptr_t>(context.workspace), kAlignedWorkspace));
+    auto* workspace = WorkspaceParts::begin(context.workspace);
     const auto size = static_cast<std::int64_t>(size_of(type_));
     if (has_bias_) operation_.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, in[2].data);
     const double wide_alpha = alpha_, wide_beta = 0;
@@ -229,7 +224,8 @@ class ProductsProduct final : public Kernel {
   MatrixLayout c_, a_, b_;
   double alpha_;
   bool has_bias_;
-  std::int64_t workspace_, bytes_;  ///< of cuBLASLt; with copies
+  std::int64_t workspace_;  ///< of cuBLASLt
+  WorkspaceParts parts_;    ///< with copies
   std::map<std::array<std::uint32_t, 3>, cublasLtMatmulAlgo_t> algorithms_;
 };
 

@@ -72,6 +72,16 @@ struct Columns {
   Walk<1> outer_walk, row_walk;
   std::int64_t outer = 1, columns = 1, rows = 1, parts = 1;
 
+  /// Those of rows one behind another.
+  [[nodiscard]] static Columns of_rows(std::int64_t rows, std::int64_t columns) {
+    Columns all;
+    all.columns = columns, all.rows = rows;
+    all.row_walk.rank = 1;
+    all.row_walk.sizes[0] = Divider(rows);
+    all.row_walk.strides[0][0] = columns;
+    all.split();
+    return all;
+  }
   /// A part is neighbouring rows.
   void split() { parts = parts_of(outer * ((columns + kColumnsOfTeam - 1) / kColumnsOfTeam), rows, kTeamsWanted, kLeastOfPart); }
   [[nodiscard]] std::int64_t targets() const { return outer * columns; }
@@ -152,10 +162,6 @@ struct SumAlone {
     store(target, totals);
   }
 };
-
-/// Neighbouring columns that fill what a thread reads at once.
-template <class T>
-inline constexpr int columns_together = sizeof(T) <= 4 ? static_cast<int>(kPackBytes / sizeof(T)) : 1;
 
 /// A team for each part of some neighbouring columns: kLanes threads side by side have kTogether columns each, and every kLanes of the
 /// team's threads a row of their own.

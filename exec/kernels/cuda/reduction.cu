@@ -117,7 +117,7 @@ struct ReduceTerm {
     for (std::int64_t i = run.at + run.begin; i < run.at + run.end; i += run.step)
       totals[0] = Op{}(totals[0], static_cast<Value>(real(x[i])));
   }
-  static constexpr int kTogether = columns_together<T>;
+  static constexpr int kTogether = few_of<T>;
   [[nodiscard]] bool is_aligned(int columns) const { return begins_whole(x, columns); }
   template <int kColumns>
   REHEARSAL_BODY void add_columns(Value (*totals)[kValues], const Strided& run) const {
