@@ -58,11 +58,11 @@ REHEARSAL_BODY Result value_of(const F& function, const T* const* x, const std::
   if constexpr (!F::predicate) return static_cast<Result>(function.template value<Real<T>>(real(x[I][at[I]])...));
 }
 
-/// So many elements at a time as 16 bytes hold, but one of f64, two of which take more registers than a thread should have.
+/// So many elements at a time as 16 bytes hold.
 template <class F, class T, class Result>
 struct InSteps {
   static constexpr std::size_t kOperands = static_cast<std::size_t>(F::arity);
-  static constexpr int kSize = sizeof(T) == sizeof(double) ? 1 : Pack<T>::kSize;
+  static constexpr int kSize = Pack<T>::kSize;
   F function;
   const T* x[kOperands];
   Result* y;
@@ -145,9 +145,13 @@ struct Map {
     const F function{call.attributes()};
     const auto walk = walk_of_operands<kOperands>(call);
     const auto count = graph::element_count(call.out_shape());
-    InSteps<F, T, Result> steps{function, {}, call.out<Result>(), walk, {}};
-    if (are_steps(call, steps)) return for_each(call.context.stream, count / steps.kSize, steps);
-    if constexpr (kOperands == 2 && !F::predicate && sizeof(T) <= sizeof(float)) {
+    // Two elements of 8 bytes would take more registers than a thread should have.
+    constexpr bool kSmall = sizeof(T) <= sizeof(float);
+    if constexpr (kSmall) {
+      InSteps<F, T, Result> steps{function, {}, call.out<Result>(), walk, {}};
+      if (are_steps(call, steps)) return for_each(call.context.stream, count / steps.kSize, steps);
+    }
+    if constexpr (kOperands == 2 && !F::predicate && kSmall) {
       WithRow<F, T> rows{function, {call.in<T>(0), call.in<T>(1)}, call.out<T>(), {}, Divider(), {count, false}};
       if (are_rows(walk, rows)) return for_each(call.context.stream, rows.packs.packs(), rows);
     }
