@@ -122,6 +122,12 @@ std::vector<std::string> device_names() {
   return names;
 }
 
+std::vector<std::string_view> generation_names() {
+  std::set<std::string_view> names;
+  for (const auto& device : index().devices) names.insert(device.generation);
+  return {names.begin(), names.end()};
+}
+
 Device load_device(std::string_view name) {
   const auto names = names_of_rows(embedded_devices(), &EmbeddedFile::name);
   const auto found = find_name(name, names);

@@ -12,6 +12,9 @@ namespace rehearsal::platforms {
 /// Names of the devices of the catalogue, sorted.
 [[nodiscard]] std::vector<std::string> device_names();
 
+/// Device::generation of them, sorted, each once.
+[[nodiscard]] std::vector<std::string_view> generation_names();
+
 /// The device of exactly this name. Throws BadInput with the nearest name where there is none.
 [[nodiscard]] Device load_device(std::string_view name);
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "base/names.hpp"
 #include "base/units.hpp"
+#include "platforms/devices.hpp"
 #include "platforms/settings.hpp"
 
 namespace rehearsal::platforms {
@@ -58,6 +60,57 @@ void add_narrow_totals(const Platform& platform, std::vector<std::string>& sente
   }
 }
 
+/// Arithmetic of which no machine has less than of the one that is twice as wide.
+struct Narrower {
+  std::string_view narrow, wide;
+};
+constexpr std::array kNarrower{Narrower{"f32", "f64"},  Narrower{"bf16", "f32"}, Narrower{"f16", "f32"}, Narrower{"bf16", "tf32"},
+                               Narrower{"f16", "tf32"}, Narrower{"fp8", "bf16"}, Narrower{"fp8", "f16"}, Narrower{"fp4", "fp8"}};
+
+void add_low_peaks(const Device& device, std::vector<std::string>& sentences) {
+  std::string_view named;
+  for (const auto& [narrow, wide] : kNarrower) {
+    if (narrow == named) continue;
+    const auto low = device.peak(narrow), high = device.peak(wide);
+    if (!low || !high || *low >= *high) continue;
+    named = narrow;
+    sentences.push_back("device.peaks." + std::string(narrow) + ": " + to_exact_text(*low) + " is less than the " + to_exact_text(*high) +
+                        " of " + std::string(wide) + ", whose numbers are twice as wide; nothing would be computed in it");
+  }
+}
+
+/// What a GPU computes while it reads a byte, and how long it reads all of its memory: a slip of a unit in one of two figures.
+void add_odd_ratios(const Device& device, std::vector<std::string>& sentences) {
+  constexpr double kLeastFlops = 10, kMostFlops = 2000;      // GPUs with matrix units, V100 to B300: 37 (H20) to 460
+  constexpr double kLeastSeconds = 0.003, kMostSeconds = 3;  // GPUs of the catalogue: 10 ms to 0.46 s
+  if (device.kind != DeviceKind::Gpu) return;
+  const double bandwidth = device.memory_bandwidth.value.value();
+  for (const std::string_view key : {"bf16", "f16"}) {
+    if (std::ranges::find(device.matrix_units, key) == device.matrix_units.end() || !device.peak(key)) continue;
+    const double flops = device.peak(key)->value() / bandwidth;
+    if (flops >= kLeastFlops && flops <= kMostFlops) continue;
+    sentences.push_back("device.peaks." + std::string(key) + ": " + to_exact_text(*device.peak(key)) + " beside a memory_bandwidth of " +
+                        to_exact_text(device.memory_bandwidth.value) + "; one of both has another unit on every GPU with matrix units");
+    break;
+  }
+  const double seconds = device.memory.value.value() / bandwidth;
+  if (seconds < kLeastSeconds || seconds > kMostSeconds)
+    sentences.push_back("device.memory: " + to_exact_text(device.memory.value) + " beside a memory_bandwidth of " +
+                        to_exact_text(device.memory_bandwidth.value) + " is read in " + to_text(Seconds(seconds)) +
+                        "; GPUs read theirs in 10 ms to 500 ms");
+}
+
+/// Kernels of GPUs are known by generation; one that is misspelt would be taken for a GPU of which nothing is known.
+void add_unknown_generation(const Device& device, std::vector<std::string>& sentences) {
+  if (device.kind != DeviceKind::Gpu) return;
+  const Names known = generation_names();
+  if (std::ranges::find(known, device.generation) != known.end()) return;
+  const std::string is = device.generation.empty() ? "is not said" : "\"" + device.generation + "\" is that of no device of the catalogue";
+  const auto nearest = nearest_name(device.generation, known);
+  sentences.push_back("device.generation: " + is + (nearest ? "; did you mean \"" + std::string(*nearest) + "\"?" : ";") +
+                      " Kernels are predicted as those of a GPU of which nothing is known");
+}
+
 }  // namespace
 
 Sourced<Seconds> restart_time_of(const Platform& platform) {
@@ -77,6 +130,11 @@ std::vector<std::string> unusual_figures(const Platform& platform) {
       sentences.push_back(name + ": " + text + "; machines have " + row->least + " to " + row->most);
   }
   add_narrow_totals(platform, sentences);
+  for (const auto& group : platform.nodes) {
+    add_low_peaks(group.device, sentences);
+    add_odd_ratios(group.device, sentences);
+    add_unknown_generation(group.device, sentences);
+  }
   return sentences;
 }
 
