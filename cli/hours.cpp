@@ -38,7 +38,7 @@ Json hours_json(const std::string& path, const predict::Assessment& a, double st
   for (const auto& way : predict::timed_starts(hours, movable(a, steps, platform)))
     rows.push_back({{"region", way.region},
                     {"rule", way.rule},
-                    {"start", hours.names[way.hour % hours.names.size()]},
+                    {"start", hours.names[way.line % hours.names.size()]},
                     {"starts_after_seconds", way.begins.value()},
                     {"finished_seconds", way.finished.value()},
                     {"pauses", way.pauses},

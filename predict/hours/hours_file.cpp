@@ -1,10 +1,13 @@
 #include "predict/hours/hours_file.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <sstream>
 
 #include "base/csv.hpp"
 #include "base/error.hpp"
 #include "base/parse_number.hpp"
+#include "predict/hours/line_times.hpp"
 
 namespace rehearsal::predict {
 namespace {
@@ -13,7 +16,7 @@ constexpr std::size_t kMostHours = 100000;  // eleven years
 constexpr double kMostCarbon = 1e4, kHighestPrice = 1e6;
 
 struct Column {
-  std::vector<double> RegionHours::* figures;
+  std::vector<double> RegionHours::*figures;
   std::size_t region;
   double most;
 };
@@ -52,19 +55,50 @@ class HoursReader {
   }
 
   void read_hour(const std::vector<std::string>& cells) {
-    if (hours_.names.size() == kMostHours) table_.refuse("is one hour more than the " + std::to_string(kMostHours) + " that a file may have");
+    if (hours_.names.size() == kMostHours)
+      table_.refuse("is one hour more than the " + std::to_string(kMostHours) + " that a file may have");
+    add_time(cells.front());
     hours_.names.push_back(cells.front());
     for (std::size_t n = 0; n < columns_.size(); ++n) {
       const auto& column = columns_[n];
       const auto figure = parse_number<double>(cells[n + 1]);
       if (!figure || !(*figure >= 0 && *figure <= column.most))
         table_.refuse("\"" + cells[n + 1] + "\" in column " + std::to_string(n + 2) + " must be a number from 0 to " +
-               std::to_string(static_cast<long>(column.most)));
+                      std::to_string(static_cast<long>(column.most)));
       (hours_.regions[column.region].*column.figures).push_back(*figure);
     }
   }
 
+  /// Lines are as far apart as the first two of them.
+  void add_time(const std::string& text) {
+    const auto time = time_of_line(text);
+    const bool first = hours_.names.empty();
+    if (!first && time.has_value() != before_.has_value())
+      table_.refuse("\"" + text + "\" follows \"" + hours_.names.back() +
+                    "\": either all lines say a time (15, 15:00, 2025-07-01 15:00) or none");
+    if (!first && time) add_distance(*time - *before_, text);
+    before_ = time;
+  }
+
+  void add_distance(Seconds distance, const std::string& text) {
+    constexpr double kDay = 86400;
+    if (distance.value() < 0 && distance.value() > -kDay) distance += Seconds(kDay);  // past midnight
+    const auto before = "\"" + hours_.names.back() + "\"";
+    if (distance.value() <= 0) table_.refuse("\"" + text + "\" does not follow " + before + ": lines are in the order of time");
+    if (hours_.names.size() == 1) hours_.line = distance;
+    if (distance != hours_.line)
+      table_.refuse("\"" + text + "\" is " + minutes(distance) + " after " + before + ", the lines before are " + minutes(hours_.line) +
+                    " apart: all must be the same");
+  }
+
+  static std::string minutes(Seconds time) {
+    std::ostringstream text;
+    text << time.value() / 60 << " min";
+    return text.str();
+  }
+
   std::string name_;
+  std::optional<Seconds> before_;
   CsvReader table_;
   std::vector<Column> columns_;
   Hours hours_;

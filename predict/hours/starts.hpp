@@ -23,16 +23,16 @@ struct MovableTraining {
 /// One way to have it.
 struct TimedStart {
   std::string region, rule;  ///< rule: "now", "least carbon", "least cost", or "paused above 300 g/kWh"
-  std::size_t hour = 0;      ///< at which it begins, from the first of the file
+  std::size_t line = 0;      ///< at which it begins, from the first of the file
   Seconds begins;            ///< the same as a time
-  Seconds finished;          ///< from the beginning of the file's first hour
+  Seconds finished;          ///< from the beginning of the file's first line
   int pauses = 0;
   double carbon_kg = 0;
   Dollars cost;
 };
 
-/// For every region: at once; at the hours of the file's span at which it emits and costs least; and where it can be paused, at once but
-/// standing still in hours whose price (carbon, where there is no price) is above their quartiles. Ways that are the same are told once.
+/// For every region: at once; at the lines of the file at which it emits and costs least; and where it can be paused, at once but
+/// standing still in lines whose price (carbon, where there is no price) is above their quartiles. Ways that are the same are told once.
 [[nodiscard]] std::vector<TimedStart> timed_starts(const Hours&, const MovableTraining&);
 
 }  // namespace rehearsal::predict

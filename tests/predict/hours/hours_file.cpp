@@ -22,6 +22,23 @@ TEST_CASE("regions have carbon, prices or both") {
   CHECK(hours.regions[1].price.empty());
 }
 
+TEST_CASE("lines are as far apart as their times") {
+  const TemporaryFolder folder;
+  const auto path = folder / "hours.csv";
+  const auto line_of = [&](const std::string& first, const std::string& second, const std::string& third) {
+    write_text(path, "hour,carbon:DE\n" + first + ",1\n" + second + ",1\n" + third + ",1\n");
+    return read_hours_file(path).line.value();
+  };
+  CHECK(line_of("0", "1", "2") == 3600);
+  CHECK(line_of("0:00", "3:00", "6:00") == 3 * 3600);
+  CHECK(line_of("23:00", "23:30", "0:00") == 1800);  // past midnight
+  CHECK(line_of("2025-12-31T22:00:00Z", "2025-12-31T23:00:00Z", "2026-01-01T00:00:00Z") == 3600);
+  CHECK(line_of("2025-10-26 02:00+02:00", "2025-10-26 02:00+01:00", "2025-10-26 03:00+01:00") == 3600);  // the clock goes back
+  CHECK(line_of("Monday", "Tuesday", "Wednesday") == 3600);
+  write_text(path, "hour,carbon:DE\n5:00,1\n");
+  CHECK(read_hours_file(path).line.value() == 3600);
+}
+
 TEST_CASE("a file of hours that is none is refused by line and column") {
   const TemporaryFolder folder;
   const auto path = folder / "hours.csv";
@@ -42,4 +59,7 @@ TEST_CASE("a file of hours that is none is refused by line and column") {
   refused("hour,carbon:DE\n0,much\n", ":2", "\"much\" in column 2 must be a number from 0 to 10000");
   refused("hour,carbon:DE\n0,-1\n", ":2", "from 0");
   refused("hour,price:DE\n0,nan\n", ":2", "\"nan\"");
+  refused("hour,price:DE\n0:00,1\n1:00,1\n3:00,1\n", ":4", "\"3:00\" is 120 min after \"1:00\", the lines before are 60 min apart");
+  refused("hour,price:DE\n5,1\n5,1\n", ":3", "\"5\" does not follow \"5\"");
+  refused("hour,price:DE\n5:00,1\nsix,1\n", ":3", "\"six\" follows \"5:00\"");
 }

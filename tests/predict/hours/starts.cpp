@@ -34,7 +34,7 @@ TEST_CASE("carbon is what the hours of a training emit, and the best start lies 
   // From hour 1: 10 * (300 + 200 + 50) = 5.5 kg; from 2: 10 * (200 + 100 + 200) = 5 kg, of which the last half hour is of the next round;
   // from 3: 10 * (100 + 400 + 150) = 6.5 kg.
   const auto least = way(ways, "DE", "least carbon");
-  CHECK(least.hour == 2);
+  CHECK(least.line == 2);
   CHECK(least.carbon_kg == Approx(5));
   CHECK(least.finished.value() == Approx(4.5 * kHour));
 }
@@ -44,7 +44,7 @@ TEST_CASE("prices are of devices that are paid for, and regions are told apart")
   const auto ways = timed_starts(hours, training());
   REQUIRE(ways.size() == 3);
   CHECK(way(ways, "A", "now").cost.value() == Approx(16 * (3 + 1 + 0.5)));
-  CHECK(way(ways, "A", "least cost").hour == 1);
+  CHECK(way(ways, "A", "least cost").line == 1);
   CHECK(way(ways, "A", "least cost").cost.value() == Approx(16 * (1 + 1 + 1.5)));
   CHECK(way(ways, "A", "now").carbon_kg == Approx(8));  // what the platform says
   CHECK(way(ways, "B", "now").cost.value() == Approx(16 * 2 * 2.5));
@@ -64,7 +64,7 @@ TEST_CASE("a training that can be paused stands still in dear hours, and does ag
   CHECK(dear.carbon_kg == Approx(8.0 / 2.5 * 3));
   // Above $1: the same hours; it is told once.
   CHECK(ways.size() == 3);
-  CHECK(way(ways, "A", "least cost").hour == 2);  // 1 + 1 + 2/2
+  CHECK(way(ways, "A", "least cost").line == 2);  // 1 + 1 + 2/2
 }
 
 TEST_CASE("pauses that undo more than is done between them are no way to train") {
@@ -74,4 +74,16 @@ TEST_CASE("pauses that undo more than is done between them are no way to train")
   const auto ways = timed_starts(hours, t);
   REQUIRE(ways.size() == 1);  // what an hour does is lost in the next; starting in that is no better: 300 + 100 + 150 above 100 + 300 + 50
   CHECK(ways[0].rule == "now");
+}
+
+TEST_CASE("lines of three hours are three hours") {
+  // Three hours at 400 and three at 100 g/kWh: 2.5 h from the first are 10 kW * 2.5 h * 400 g = 10 kg, from the second a quarter.
+  const Hours hours{{"0:00", "3:00"}, {{"DE", {400, 100}, {2, 2}}}, Seconds(3 * kHour)};
+  const auto ways = timed_starts(hours, training());
+  CHECK(way(ways, "DE", "now").carbon_kg == Approx(10));
+  const auto least = way(ways, "DE", "least carbon");
+  CHECK(least.carbon_kg == Approx(2.5));
+  CHECK(least.begins.value() == Approx(3 * kHour));
+  CHECK(least.finished.value() == Approx(5.5 * kHour));
+  CHECK(least.cost.value() == Approx(16 * 2 * 2.5));
 }
