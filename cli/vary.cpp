@@ -69,9 +69,12 @@ class Varied {
     Json row{{"key", key_}, {"value", value}};
     try {
       const auto assessment = with(value);
-      add_answer(row, assessment);
-      if (const auto x = number_of(value)) points.push_back({*x, assessment.step.value()});
+      const auto all = to_json(assessment, steps_);
+      add_answer(row, all, assessment);
+      if (is_another(value)) unused_ = unused_.value_or(true) && all == base_;
+      if (const auto x = number_of(value); x && !row.contains("framework")) points.push_back({*x, assessment.step.value()});
     } catch (const Refusal& refusal) {
+      unused_ = false;
       row["refused"] = refusal.what();
     }
     return row;
@@ -84,16 +87,24 @@ class Varied {
     return before && factor ? std::optional(*before * *factor) : std::nullopt;
   }
 
+  /// Other values gave the same answer, in all that an estimate says.
+  [[nodiscard]] bool unused() const { return unused_.value_or(false); }
+
   std::vector<Point> points;
 
  private:
+  [[nodiscard]] bool is_another(const std::string& value) const {
+    const auto before = number_of(now()), after = number_of(value);
+    return before && after ? *before != *after : value != now();
+  }
+
   predict::Assessment with(const std::string& value) {
     if (const auto* row = plan::find_plan_key(key_)) {
       auto plan = q_.plan;
       plan::set_plan_key(plan, *row, value);
       plan::check_whole_plan(plan);
       if (!plan.searched.empty()) throw BadInput("--vary " + key_ + "=" + value, "give a value; `search --plan` looks for the best");
-      return assessed(q_.setup, plan);
+      return of_plan(plan);
     }
     auto model = q_.model;
     auto platform = q_.platform;
@@ -111,7 +122,18 @@ class Varied {
     return assessed(setup, plan);
   }
 
+  /// Where no framework is named, the usual one may be another for another plan, here as it is for --plan.
+  predict::Assessment of_plan(const plan::Plan& plan) {
+    auto platform = q_.platform;
+    if (!platform.framework.empty()) return assessed(q_.setup, plan);
+    platform.plan = plan::to_text(plan);
+    JobSetup setup(q_.model, platform);
+    const auto taken = setup.plan(q_.model, platform).plan;
+    return assessed(setup, taken);
+  }
+
   predict::Assessment assessed(const JobSetup& setup, const plan::Plan& plan) {
+    framework_ = setup.predictor().framework().name;
     steps_ = setup.steps();
     auto a = assess(setup.predictor(), plan, q_.fidelity, nullptr);
     a.goodput = predict::goodput_of(predict::mean_of_training(a, steps_), setup.platform(), q_.goodput.question(steps_));
@@ -124,8 +146,8 @@ class Varied {
     return *number;
   }
 
-  void add_answer(Json& row, const predict::Assessment& a) const {
-    const auto all = to_json(a, steps_);
+  void add_answer(Json& row, const Json& all, const predict::Assessment& a) const {
+    if (framework_ != q_.setup.predictor().framework().name) row["framework"] = framework_;
     for (const char* key : {"plan", "step_seconds", "total_seconds"})
       if (std::string_view(key) != "total_seconds" || steps_ > 1) row[key] = all.at(key);
     if (a.goodput) {
@@ -141,8 +163,10 @@ class Varied {
   }
 
   const VaryQuestion& q_;
-  std::string key_;
+  Json base_ = to_json(q_.base, q_.setup.steps());
+  std::string key_, framework_;
   double steps_ = 1;
+  std::optional<bool> unused_;  ///< nothing while no other value was tried
 };
 
 }  // namespace
@@ -207,6 +231,7 @@ std::optional<double> elasticity(const std::vector<Point>& points) {
 void add_variations(Json& result, const VaryQuestion& q, const std::vector<std::string>& variations) {
   auto rows = Json::array();
   auto elasticities = Json::object();
+  auto unused = Json::array();
   for (const auto& text : variations) {
     const auto variation = parse_variation(text);
     Varied varied(q, variation.key);
@@ -214,9 +239,11 @@ void add_variations(Json& result, const VaryQuestion& q, const std::vector<std::
     if (const auto x = varied.number_of(varied.now())) varied.points.push_back({*x, q.base.step.value()});
     const auto slope = elasticity(varied.points);
     elasticities[varied.key()] = slope ? Json(*slope) : Json(nullptr);
+    if (varied.unused()) unused.push_back(varied.key());
   }
   result["vary"] = rows;
   result["elasticities"] = elasticities;
+  if (!unused.empty()) result["without_effect"] = unused;
 }
 
 }  // namespace rehearsal::cli

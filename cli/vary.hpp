@@ -40,8 +40,8 @@ struct VaryQuestion {
   Fidelity fidelity = Fidelity::Closed;
   const GoodputOptions& goodput;
 };
-/// Adds `vary`, a row for every value (refused ones with the reason), and `elasticities` of the step. Throws BadInput for an unknown key
-/// with the nearest.
+/// Adds `vary`, a row for every value (refused ones with the reason), `elasticities` of the step, and `without_effect`, the keys on which
+/// nothing of this answer depends. Throws BadInput for an unknown key with the nearest.
 void add_variations(nlohmann::ordered_json& result, const VaryQuestion&, const std::vector<std::string>& variations);
 
 }  // namespace rehearsal::cli
