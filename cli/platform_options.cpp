@@ -156,13 +156,17 @@ const costmodel::FrameworkProfile& framework_of(const PlatformOptions& o, const 
   throw BadInput("--machine " + path, "holds " + what + "; " + instead);
 }
 
+bool knows_devices(const costmodel::Site& site, const platforms::Platform& platform) {
+  return std::ranges::any_of(platform.nodes, [&](const platforms::NodeGroup& group) { return site.knows(group.device.name); });
+}
+
 costmodel::Site site_for(const PlatformOptions& o, const platforms::Platform& platform, const costmodel::FrameworkProfile& framework) {
   if (o.machine.empty()) return {};
   auto site = costmodel::read_site(o.machine);
   if (site.corrections.empty())
     refuse_machine(o.machine, "no runs of a framework such as " + framework.name,
                    "`rehearse learn RECORDS --into " + o.machine + "` adds some, or use --framework rehearse");
-  if (std::ranges::any_of(platform.nodes, [&](const platforms::NodeGroup& group) { return site.knows(group.device.name); })) return site;
+  if (knows_devices(site, platform)) return site;
   std::set<std::string> devices;
   for (const auto& c : site.corrections) devices.insert(c.device);
   refuse_machine(o.machine, "runs on " + joined(devices) + " and none on " + platform.nodes.front().device.name,
@@ -254,6 +258,7 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& given)
   std::optional<LoadedModel> known;
   const auto& framework = framework_of(o, platform_, model, known);
   require_peaks(model, platform_);
+  add_own_measurements(framework);
   if (&framework == &costmodel::own_framework()) {
     require_own_choices(model, o);
     own_ = std::make_unique<Own>(model, o, platform_, warnings_);
@@ -275,6 +280,14 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& given)
                                     std::to_string(*model.batch) + "; export it with a dynamic batch");
   add_input(model, o);
   add_rules(model);
+}
+
+void JobSetup::add_own_measurements(const costmodel::FrameworkProfile& framework) {
+  if (!options_.machine.empty() || !std::filesystem::is_regular_file(options_.platform)) return;
+  const bool own = &framework == &costmodel::own_framework();
+  const bool measured =
+      own ? costmodel::holds_calibration(options_.platform) : knows_devices(costmodel::read_site(options_.platform), platform_);
+  if (measured) options_.machine = options_.platform;
 }
 
 void JobSetup::add_rules(const ModelOptions& model) {

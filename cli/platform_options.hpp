@@ -59,6 +59,8 @@ class JobSetup {
   /// "pp: its stages are made by the program ...": what of a plan the framework's configuration leaves to its user's program.
   [[nodiscard]] std::vector<std::string> left_to_program(const plan::Plan&) const;
   [[nodiscard]] const platforms::Platform& platform() const { return platform_; }
+  /// The file of measurements that predictions rest on; empty where there is none.
+  [[nodiscard]] const std::string& machine() const { return options_.machine; }
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
   /// Of the training that is asked about; 1 where nothing says how long it is.
   [[nodiscard]] double steps() const { return steps_; }
@@ -77,6 +79,8 @@ class JobSetup {
   struct Own;
   void add_input(const ModelOptions&, const PlatformOptions&);
   void add_rules(const ModelOptions&);
+  /// A platform's file that holds measurements serves as --machine, too, where none is named.
+  void add_own_measurements(const costmodel::FrameworkProfile&);
   void predict_as(const costmodel::FrameworkProfile&, const ModelOptions&, const PlatformOptions&, graph::Graph);
   [[nodiscard]] std::string look_for_others(const ModelOptions&, const PlatformOptions&);
   [[nodiscard]] AnsweredPlan by_default(const ModelOptions&) const;

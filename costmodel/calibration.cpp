@@ -1,5 +1,6 @@
 #include "costmodel/calibration.hpp"
 
+#include <filesystem>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
@@ -225,6 +226,12 @@ Calibration read_calibration(const std::string& path) {
   if (!json.is_object() || !json.contains("calibration"))
     throw BadInput(path, "holds no key \"calibration\"; give a file that `rehearse calibrate` wrote");
   return calibration_of(json["calibration"], path + ": calibration");
+}
+
+bool holds_calibration(const std::string& path) {
+  if (!std::filesystem::is_regular_file(path)) return false;
+  const Json json = platforms::read_json_file(path);
+  return json.is_object() && json.contains("calibration");
 }
 
 std::string to_json_text(const Calibration& c) { return json_of(c).dump(1); }

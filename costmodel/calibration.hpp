@@ -108,6 +108,8 @@ struct Calibration {
 
 /// Reads the "calibration" part of machine.json. Throws BadInput naming file and key.
 [[nodiscard]] Calibration read_calibration(const std::string& path);
+/// Whether it is a file, of a platform say, that holds a calibration, too, as `rehearse calibrate` writes it.
+[[nodiscard]] bool holds_calibration(const std::string& path);
 /// JSON text of the calibration part alone.
 [[nodiscard]] std::string to_json_text(const Calibration&);
 [[nodiscard]] Calibration calibration_from_json_text(const std::string& text, const std::string& where);

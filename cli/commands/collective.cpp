@@ -96,9 +96,10 @@ int collective(const CollectiveOptions& o, Terminal& terminal) {
   if (ranks > platforms::device_count(platform))
     throw Refusal("--ranks " + std::to_string(ranks) + ": platform " + platform.name + " has " +
                   std::to_string(platforms::device_count(platform)) + " devices; use fewer ranks, or more nodes (--nodes)");
+  const bool own_measurements = o.platform.machine.empty() && costmodel::holds_calibration(o.platform.platform);
+  const auto& machine = own_measurements ? o.platform.platform : o.platform.machine;
   const costmodel::CostModel model(platforms::device_of(platform, 0),
-                                   o.platform.machine.empty() ? costmodel::Calibration{} : costmodel::read_calibration(o.platform.machine),
-                                   "f32");
+                                   machine.empty() ? costmodel::Calibration{} : costmodel::read_calibration(machine), "f32");
   const auto evaluator = evaluator_of(fidelity);
   const auto progress = terminal.progress("collectives");
   auto rows = Json::array();

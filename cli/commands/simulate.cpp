@@ -82,7 +82,7 @@ void write_trace(const SimulateOptions& o, const JobSetup& setup, const predict:
   auto& trace = builder.trace();
   trace.model = o.model.model;
   trace.platform = platforms::to_json_text(setup.platform());
-  if (!o.platform.machine.empty()) trace.calibration = costmodel::to_json_text(costmodel::read_calibration(o.platform.machine));
+  if (costmodel::holds_calibration(setup.machine())) trace.calibration = costmodel::to_json_text(costmodel::read_calibration(setup.machine()));
   traces::write_trace(o.trace, trace);
 }
 
