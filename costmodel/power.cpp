@@ -43,8 +43,11 @@ DevicePower device_power(const platforms::Device& d, Activity a, double limit_wa
   const double rest = resting_power(d);
   DevicePower power{power_at(d, a, 1, c), 1};
   if (limit_watts <= 0) return power;
-  // Kernels differ in what they draw: a limit clips those above it, and the others do not fill up what it leaves.
-  const double held = power.watts / std::pow(1 + std::pow(power.watts / limit_watts, kClipSharpness), 1 / kClipSharpness);
+  // Kernels differ in what they draw: a limit clips those above it, and the others do not fill up what it leaves. Without a limit the
+  // board's own has clipped already: a lower one takes its place.
+  const auto clip = [](double watts) { return std::pow(watts, -kClipSharpness); };
+  const double most = d.busy_power.value.value();
+  const double held = std::pow(std::max(0.0, clip(power.watts) - clip(most)) + clip(std::min(limit_watts, most)), -1 / kClipSharpness);
   // Where the clock is in proportion to the power that is left.
   const double least = kLeastClock * c[C::ClockFloor] / std::cbrt(c[C::ClockFloor]);
   const double share_left = std::max(least, (held - rest) / (power.watts - rest));

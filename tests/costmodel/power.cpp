@@ -30,13 +30,16 @@ TEST_CASE("power follows what a device does, and a limit slows its clock") {
   // 50 + 350 * (0.4 + 0.6*0.5 + 0.4*0.25) = 50 + 350*0.8 = 330 W.
   CHECK(device_power(device, {0.5, 0.25}, 0, c).watts == Approx(330));
   CHECK(device_power(device, {0.5, 0.25}, 0, c).slowdown == Approx(1));
-  // A limit of 225 W clips: 330 / (1 + (330/225)^6)^(1/6) = 330 / 10.955^(1/6) = 221.4 W, which leave 171.4 of 280 W: the clock falls to
-  // the cube root of 0.6123, 0.8492.
+  // A limit of 225 W in place of the board's own of 400 W: 1/330^6 - 1/400^6 + 1/225^6 = 8.2375e-15 = 1/222.5^6, so 222.5 W, which leave
+  // 172.5 of 280 W: the clock falls to the cube root of 0.6161, 0.8509.
   const auto limited = device_power(device, {0.5, 0.25}, 225, c);
-  CHECK(limited.watts == Approx(221.43).epsilon(1e-3));
-  CHECK(limited.slowdown == Approx(1 / 0.8492).epsilon(1e-3));
-  // A limit far above what it draws changes nothing.
-  CHECK(device_power(device, {0.5, 0.25}, 1000, c).watts == Approx(330).epsilon(1e-3));
+  CHECK(limited.watts == Approx(222.5).epsilon(1e-3));
+  CHECK(limited.slowdown == Approx(1 / 0.8509).epsilon(1e-3));
+  // The board's own limit, and a higher one, change nothing.
+  for (const double limit : {400.0, 1000.0}) {
+    CHECK(device_power(device, {0.5, 0.25}, limit, c).watts == Approx(330));
+    CHECK(device_power(device, {0.5, 0.25}, limit, c).slowdown == Approx(1));
+  }
 }
 
 TEST_CASE("below the least voltage the clock falls with the power, and not below its least") {
