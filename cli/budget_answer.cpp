@@ -13,6 +13,7 @@
 #include "cli/short_search.hpp"
 #include "cli/vary.hpp"
 #include "graph/zoo/scaled.hpp"
+#include "predict/scaling/batch_return.hpp"
 #include "predict/scaling/sizing.hpp"
 
 namespace rehearsal::cli {
@@ -158,6 +159,17 @@ Json size_row(const Tried& tried, double least_loss) {
   return row;
 }
 
+/// Laws are of batches below the critical one; empty where this one is.
+std::string beyond_critical(const Trained& t) {
+  const double batch = t.tokens.value / t.steps, critical = predict::scaling::critical_tokens(t.loss.value);
+  if (batch <= critical) return {};
+  char text[200];
+  std::snprintf(text, sizeof text,
+                "a batch of %.3g tokens, above the critical one of %.3g at this loss: the loss will be higher (--to-loss counts that)",
+                batch, critical);
+  return text;
+}
+
 Json training_json(const std::string& model, const Trained& t, const predict::scaling::ScalingLaw& law) {
   const auto& a = t.assessment;
   Json j{{"model", model},
@@ -173,8 +185,9 @@ Json training_json(const std::string& model, const Trained& t, const predict::sc
   j["memory_bytes"] = static_cast<double>(a.memory_bytes);
   j["mfu"] = a.mfu;
   j["flops_over_6nd"] = t.model.flops_over_six_n();
-  const auto far = predict::scaling::outside(law, t.model.scale(t.tokens.value));
-  j["outside_of_fit"] = far.empty() ? "nothing" : far;
+  const auto far = predict::scaling::outside(law, t.model.scale(t.tokens.value)), beyond = beyond_critical(t);
+  const auto both = far + (far.empty() || beyond.empty() ? "" : "; ") + beyond;
+  j["outside_of_fit"] = both.empty() ? "nothing" : both;
   return j;
 }
 
