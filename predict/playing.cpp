@@ -71,7 +71,9 @@ Breakdown RankAccount::breakdown(double step, double end) const {
   b.io = Seconds(loading_ + for_input_);
   b.recompute = Seconds(again_);
   b.compute = Seconds(busy_ + launching_ - optimizer_ - loading_ - again_);
-  b.exposed_communication = Seconds(std::max(0.0, end - busy_ - launching_ - for_stages_ - for_input_));
+  constexpr double kRounding = 1e-12;  // of the step: what adding up its parts in another order leaves
+  const double waited = end - busy_ - launching_ - for_stages_ - for_input_;
+  b.exposed_communication = Seconds(waited > kRounding * end ? waited : 0);
   return b;
 }
 
