@@ -244,7 +244,8 @@ PlatformOptions with_framework_of_plan(PlatformOptions o) {
   if (!o.framework.empty() || o.plan.empty()) return o;
   const auto context = plan_argument(o.plan).context;
   const auto on = context.searched_on.find("platform");
-  if (on == context.searched_on.end() || on->second.empty()) return o;
+  if (on == context.searched_on.end()) return o;
+  if (on->second.size() != 1) throw BadInput(o.plan + ": context.searched_on.platform", "must be one platform");
   if (plain_spelling(on->second.front()) == plain_spelling(o.platform)) take_place(o, context);
   return o;
 }

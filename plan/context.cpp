@@ -63,8 +63,10 @@ struct ContextJson {
     if (!values.at(key).is_object()) refuse(key, "must be an object of options and their values");
     for (const auto& [name, value] : values.at(key).items()) {
       const auto list = value.is_array() ? value : json::array({value});
+      if (list.empty()) refuse(key + "." + name, "is an empty list; leave the option out");
       for (const auto& entry : list) {
-        if (!entry.is_string() && !entry.is_number()) refuse(key + "." + name, "must be a text, or a list of texts");
+        const bool text = entry.is_string() && !entry.get_ref<const std::string&>().empty();
+        if (!text && !entry.is_number()) refuse(key + "." + name, "must be a text that is not empty, or a list of texts");
         words[name].push_back(entry.is_string() ? entry.get<std::string>() : entry.dump());
       }
     }

@@ -222,6 +222,8 @@ TEST_CASE("a plan file with a wrong value is refused by file and key") {
   CHECK_THAT(file_refusal("/context/training/lora", true), contains("context.training.lora: must be a text"));
   CHECK_THAT(file_refusal("/context/searched_on/nodes", nullptr), contains("context.searched_on.nodes: must be a text"));
   CHECK(file_refusal("/context/searched_on/nodes", 4) == "accepted");
+  CHECK_THAT(file_refusal("/context/searched_on/platform", nlohmann::json::array()), contains("searched_on.platform: is an empty list"));
+  CHECK_THAT(file_refusal("/context/searched_on/platform", ""), contains("searched_on.platform: must be a text that is not empty"));
   CHECK_THAT(file_refusal("/context/model_hash", "short"), contains("context.model_hash: must be 16 hexadecimal digits"));
   CHECK_THAT(file_refusal("/context/extra", 1), contains("context.extra: is no key here"));
   CHECK_THAT(file_refusal("/mesh/tp", 10000000), contains("mesh: the degrees"));  // 2 times 10 million
