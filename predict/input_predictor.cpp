@@ -62,19 +62,21 @@ class InputPredictor final : public PredictorAround {
     Paced paced(evaluator, {Seconds(input.later.pace.value / stretch), Seconds(input.later.beside.value / stretch)});
     if (timeline != nullptr) timeline->clear();
     const auto waiting = inner().played(step, paced, timeline);
-    return with_times_of(waiting, std::move(a));
+    return with_times_of(waiting, Seconds(input.later.pace.value), std::move(a));
   }
 
  private:
-  /// What was played stands over what was reckoned; its interval stays that of computing and input.
-  static Assessment with_times_of(const Assessment& played, Assessment a) {
-    const double by = played.step.value() / a.step_seconds.value;
+  /// What was played stands over what was reckoned; its interval stays that of computing and input. One step that is played has its first
+  /// samples at once, and may end before as many come; of many none does.
+  static Assessment with_times_of(const Assessment& played, Seconds pace, Assessment a) {
+    const Seconds step = std::max(played.step, pace);
+    const double by = step.value() / a.step_seconds.value;
     a.samples_per_second /= by;
     a.mfu /= by;
-    a.step = played.step;
-    a.step_seconds = {played.step.value(), std::min(a.step_seconds.low, played.step.value()),
-                      std::max(a.step_seconds.high, played.step.value())};
+    a.step = step;
+    a.step_seconds = {step.value(), std::min(a.step_seconds.low, step.value()), std::max(a.step_seconds.high, step.value())};
     a.breakdown = played.breakdown;
+    a.breakdown.io += step - played.step;
     a.bottleneck = bottleneck_of(played.breakdown);
     a.limiting_rank = played.limiting_rank;
     a.imbalance = played.imbalance;
