@@ -6,6 +6,7 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "cli/adapter_option.hpp"
 #include "cli/command.hpp"
 #include "cli/data_options.hpp"
@@ -21,7 +22,17 @@ struct EvaluateOptions {
   std::string checkpoint, outputs, backend = "auto";
 };
 
+/// A target that is named must be there; of the usual name it may be missing, and then there are outputs alone.
+void require_target(const std::string& target, const exec::DataOptions& data) {
+  const auto names = exec::array_names(data);
+  if (target == ModelOptions().target || !names || std::ranges::find(*names, target) != names->end() || data.arrays.contains(target))
+    return;
+  throw BadInput("--target " + target, "is not in the data, which has " + joined(*names));
+}
+
 int evaluate(const EvaluateOptions& o, exec::Communicator& world, Terminal& terminal) {
+  if (o.model.dtype != "f32" && o.model.dtype != "f64")
+    throw BadInput("--dtype " + o.model.dtype, "an evaluation computes in f32 or f64, whatever was trained in");
   if (world.size() > 1) throw BadInput("evaluate", "runs in one process; start it without mpirun");
   if (std::ranges::find(o.data.data, "synthetic") != o.data.data.end())
     throw BadInput("--data synthetic", "has as many samples as are asked for, and nothing to be right about; name files (docs/data.md)");
@@ -31,6 +42,7 @@ int evaluate(const EvaluateOptions& o, exec::Communicator& world, Terminal& term
   if (!o.checkpoint.empty())
     exec::require_adapter_factor(adapter_factor(o.model.lora), exec::read_checkpoint_header(o.checkpoint), o.checkpoint);
   const auto data = evaluated(o.data.options(o.model.seed, exec::threads_per_rank(world)), o.data.data);
+  require_target(o.model.target, data);
   const auto start = std::chrono::steady_clock::now();
   const auto result = evaluate_model({o.model, data, o.backend, !o.outputs.empty()}, values, world);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

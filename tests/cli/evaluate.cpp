@@ -174,4 +174,6 @@ TEST_CASE("what cannot be evaluated is named") {
   REQUIRE(rehearse(std::string("run ") + kGpt + " --batch 2 --steps 1 --format json --checkpoint " + (setting / "gpt")).status == 0);
   check_failure(rehearse(command + setting.data() + " --checkpoint " + (setting / "gpt")), 1, {"of another model"});
   check_failure(rehearse(command + setting.data(), 2), 1, {"one process"});
+  check_failure(rehearse(command + setting.data() + " --target labels"), 1, {"--target labels", "input, target"});
+  check_failure(rehearse(command + setting.data() + " --dtype bf16"), 1, {"--dtype bf16", "f32 or f64"});
 }
