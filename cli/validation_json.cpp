@@ -35,8 +35,8 @@ Json evidence_json(const Verdict& v) {
 /// Nothing where no answer had an interval.
 Json held_share(const ErrorRow& row) { return row.bounded > 0 ? Json(static_cast<double>(row.held) / row.bounded) : Json(nullptr); }
 
-/// An error of answers: nothing where there was none.
-Json error_of(const ErrorRow& row, double error) { return row.answered > 0 ? Json(error) : Json(nullptr); }
+/// An error of answers: nothing where none of them was measured.
+Json error_of(const ErrorRow& row, double error) { return row.measured > 0 ? Json(error) : Json(nullptr); }
 
 Json row_json(const ErrorRow& row) {
   return {{"family", row.family},

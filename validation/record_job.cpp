@@ -163,9 +163,10 @@ int zero_group_of(const Record& r, const RecordJob& job) {
   return job.plan.dp > per_node && job.plan.dp % per_node == 0 ? per_node : 0;
 }
 
-/// Arithmetic that nobody trains in, or that no peak of the catalogue is for.
+/// Arithmetic that nobody trains in, or that no peak of the catalogue is for, and words for none.
 void refuse_precision(const std::string& text) {
-  if (holds_any(text, {"64", "double", "int8", "int4"}))
+  const bool known = text.empty() || holds_any(text, {"16", "32", "8", "4", "amp", "mixed", "half", "single", "float", "not stated"});
+  if (!known || holds_any(text, {"64", "double", "int8", "int4"}))
     throw Refusal("plan.precision: '" + text + "' is none of fp32, tf32, fp16, bf16, amp, fp8, fp8-rowwise, fp8-block, mxfp8, nvfp4");
 }
 

@@ -26,6 +26,7 @@ struct Tally {
     ++row.answered;
     const auto error = v.errors.find(key);
     if (error == v.errors.end()) return;
+    ++row.measured;
     const auto& interval = v.predicted.at(key);
     const double measured = *r.measured.number(key);
     errors.push_back(std::fabs(error->second));

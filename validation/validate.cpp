@@ -52,6 +52,8 @@ class Judge {
  private:
   void judge(const Record& r, Verdict& v) {
     if (r.measured.all().empty()) throw Refusal("measured: is empty, so nothing is asked");
+    for (const auto& [key, field] : r.measured.all())
+      if (const auto value = r.measured.number(key); value && *value < 0) throw Refusal("measured." + key + ": must not be below 0");
     const auto p = preparer_.prepare(r);
     const auto a = answer(p, r, constants_.values, player_.get());
     v.device = p.job.machine.platform.nodes.front().device.name;

@@ -54,6 +54,7 @@ using PlayerOf = std::function<std::unique_ptr<predict::StepEvaluator>()>;
 struct ErrorRow {
   std::string family;
   int answered = 0, refused = 0;
+  int measured = 0;                               ///< answered, and measured as well
   int bounded = 0, held = 0;                      ///< answered with an interval; measured inside it
   double mean = 0, median = 0, median_width = 0;  ///< of |error|; of high / value
 };

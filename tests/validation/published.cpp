@@ -36,6 +36,17 @@ TEST_CASE("a broken line is named, unknown keys are collected") {
   CHECK(read(R"({"id": "a", "plan": {"colour": 1}, "wind": 2})").unknown_keys == std::set<std::string>{"plan.colour", "wind"});
 }
 
+TEST_CASE("what was not measured has no error, and no time is negative") {
+  const std::string hardware = R"("hardware": {"gpu": "A100 SXM4 80GB", "count": 8})", plan = R"({"dp": 8, "global_batch": 64})";
+  const auto unmeasured = read(record(hardware, plan));
+  const std::vector<Verdict> verdicts{judged(record(hardware, plan))};
+  CHECK(verdicts.front().refused.empty());
+  const auto summary = summarise(verdicts, unmeasured.records);
+  CHECK(summary.all.answered == 1);
+  CHECK(summary.all.measured == 0);
+  CHECK(judged(record(hardware, plan, R"({"iteration_time_s": -1})")).refused == "measured.iteration_time_s: must not be below 0");
+}
+
 TEST_CASE("a text may stand where a number is usual") {
   const auto file = read(R"({"id": "a", "plan": {"dp": "not stated", "tp": "4", "zero": true}})");
   CHECK(!file.records[0].plan.number("dp"));

@@ -76,6 +76,7 @@ TEST_CASE("arithmetic is read in every spelling, and refused where nobody trains
   CHECK(precision(R"("not stated")").arithmetic == Arithmetic::Half);  // decoders are trained in 16 bits
   CHECK_THROWS_WITH(precision(R"("fp64")"), contains("plan.precision"));
   CHECK_THROWS_WITH(precision(R"("int8")"), contains("plan.precision"));
+  CHECK_THROWS_WITH(precision(R"("bf99")"), contains("plan.precision: 'bf99' is none of fp32"));
 }
 
 TEST_CASE("words that say nothing are as good as null") {
