@@ -150,8 +150,18 @@ constexpr RecognisedProfile kProfiles[] = {
      {"Chakra execution trace", exchange::read_chakra,
       "is a Chakra trace, which has no marks of steps; the profile of PyTorch that it was made from has them"}}};
 
+/// Files that this program wrote, by what they begin with.
+struct OwnFile {
+  std::string_view holds, is;
+};
+constexpr OwnFile kOwnFiles[] = {
+    {"\"rehearsal-trace\"", "is a trace of Rehearsal, which needs no import: `rehearse compare`, `learn` and `report` read it"},
+    {"\"mesh\":", "is a plan of Rehearsal, which needs no import: give it as --plan"}};
+
 int import_file(const ImportCommand& o, Terminal& terminal) {
   const auto beginning = beginning_of(o.file);
+  for (const auto& own : kOwnFiles)
+    if (beginning.find(own.holds) != std::string::npos) throw BadInput(o.file, std::string(own.is));
   if (beginning.starts_with("\x1f\x8b")) throw BadInput(o.file, "is packed by gzip; unpack it first (gunzip -k)");
   for (const auto& profile : kProfiles) {
     if (!profile.begins_so(beginning)) continue;

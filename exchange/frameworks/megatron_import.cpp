@@ -149,6 +149,9 @@ void read_degrees(MegatronReader& r, std::optional<int> ranks) {
   p.pp = r.degree("--pipeline-model-parallel-size");
   p.cp = r.degree("--context-parallel-size");
   p.ep = r.degree("--expert-model-parallel-size");
+  if (p.ep > 1 && !r.flags.has("--num-experts"))
+    throw BadInput(r.file + ": --expert-model-parallel-size",
+                   "is " + std::to_string(p.ep) + " without --num-experts; the model has no experts");
   const auto all = ranks_of(r, ranks);
   const auto of_replica = static_cast<std::int64_t>(p.tp) * p.pp * p.cp;
   if (all % of_replica != 0)
@@ -177,7 +180,10 @@ void read_pipeline(MegatronReader& r) {
   auto chunks = r.flags.whole("--num-virtual-stages-per-pipeline-rank").value_or(1);
   if (const auto layers = r.flags.whole("--num-layers-per-virtual-pipeline-stage"); layers && *layers > 0)
     chunks = r.flags.whole("--num-layers").value_or(0) / r.into.pp / *layers;
-  if (r.into.pp == 1 || chunks < 2) return;
+  if (chunks < 2) return;
+  if (r.into.pp == 1)
+    throw BadInput(r.file, "cuts stages into " + std::to_string(chunks) +
+                               " parts each (virtual pipeline stages), and there is one stage; give --pipeline-model-parallel-size");
   r.into.schedule = "interleaved";
   r.into.interleave = static_cast<int>(chunks);
 }

@@ -202,6 +202,8 @@ TEST_CASE("what is wrong with flags is said with file and flag") {
   CHECK_THROWS_WITH(read(kModel + kBatch + "--tensor-model-parallel-size 0", 8), contains("--tensor-model-parallel-size: is 0"));
   CHECK_THROWS_WITH(read(kModel + kBatch + "--tensor-model-parallel-size 2 --context-parallel-size 1048577", 8),
                     contains("from 1 to 1048576"));
+  CHECK_THROWS_WITH(read(kModel + kBatch + "--expert-model-parallel-size 4", 8), contains("is 4 without --num-experts"));
+  CHECK_THROWS_WITH(read(kModel + kBatch + "--num-virtual-stages-per-pipeline-rank 2", 8), contains("parts each") && contains("one stage"));
   CHECK_FALSE(is_megatron("nothing of it"));
 }
 
