@@ -86,6 +86,12 @@ TEST_CASE("a training's metrics say when it came to a loss or an accuracy, and w
   check_failure(rehearse(asked("--to-accuracy 0.9 --curves " + quiet)), 1, {"quiet.jsonl", "--eval"});
 }
 
+TEST_CASE("trainings in which larger batches saved nothing are warned of") {
+  const auto said = rehearse(asked("--plan dp=8 --reached 64:10000,128:12000 --batches 64"));
+  CHECK(said.status == 0);
+  CHECK_THAT(said.err, contains("larger batches took no fewer steps"));
+}
+
 TEST_CASE("no training ends at a loss above that before it") {
   // ln(1000) = 6.91
   const std::string job = "estimate 'zoo:gpt?layers=2&hidden=64&heads=2&seq=64&vocab=1000' --batch 256 --platform dgx-h100 --plan dp=8 ";
