@@ -14,6 +14,7 @@
 #include "predict/frameworks/least_step.hpp"
 #include "predict/frameworks/memory.hpp"
 #include "predict/frameworks/questions.hpp"
+#include "predict/frameworks/recipe.hpp"
 
 namespace rehearsal::predict::frameworks {
 namespace {
@@ -177,6 +178,8 @@ class FrameworkPredictor final : public Predictor {
     a.warnings = plan::keys_without_effect(q.job.plan, q.job.plan.dp * q.job.plan.cp);
     if (auto warning = warning_about(q.job.plan); !warning.empty()) a.warnings.push_back(std::move(warning));
     set_memory(q, memory, a);
+    for (auto& sentence : choices_without_effect(q.job.recipe, q.job.plan, model.fused_attention))
+      a.warnings.push_back(std::move(sentence));
     a.checkpoint = checkpoint_size(checkpoint_bytes(q.job, weights_), a.ranks, platform_);
     a.cost = cost_of(q, time, costmodel::effect_of(site_, q.job.device().name, "energy", features).log_factor);
     set_clocks(q, time, a);

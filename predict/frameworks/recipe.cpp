@@ -164,6 +164,20 @@ void require_effect(const Recipe& recipe, const graph::Graph& model, const platf
   if (recipe.fused_experts) throw Refusal("--recipe fused_experts: the model has no experts");
 }
 
+std::vector<std::string> choices_without_effect(const Recipe& recipe, const plan::Plan& plan, bool fused_attention) {
+  std::vector<std::string> sentences;
+  const auto add = [&](bool chosen, std::string_view key, bool acts, std::string_view reason) {
+    if (chosen && !acts) sentences.push_back("--recipe " + std::string(key) + " has no effect: " + std::string(reason));
+  };
+  constexpr int kParametersToo = 3;
+  add(recipe.tensor_overlap.value_or(false), "tensor_overlap", plan.tp > 1, "nothing is split by tensors (tp=1)");
+  add(recipe.parallel_blocks, "parallel_blocks", plan.tp > 1, "nothing is summed over tp (tp=1)");
+  add(recipe.keeps_gathered, "keeps_gathered", plan.zero == kParametersToo, "parameters are gathered under zero=3 alone");
+  add(recipe.stage_clocks, "power=stages", plan.pp > 1, "there is one stage (pp=1)");
+  add(recipe.longest_document > 0, "packed", fused_attention, "attention is in parts, which compute all pairs of a sequence");
+  return sentences;
+}
+
 Recipe parse_recipe(std::string_view where, const std::string& text) {
   Recipe recipe;
   std::set<std::string_view> given;

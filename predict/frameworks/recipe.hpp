@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "graph/graph.hpp"
 #include "predict/frameworks/framework_job.hpp"
@@ -25,6 +26,9 @@ struct RecipeRow {
 /// Throws Refusal naming a choice that means nothing for the model (weights that are not trained where all are, experts or attention where
 /// there are none, documents longer than a sequence) or for a device of the platform (a limit of power beyond what it draws).
 void require_effect(const Recipe&, const graph::Graph& model, const platforms::Platform&);
+
+/// A sentence for each choice that changes nothing of this plan. `fused_attention`: it is one kernel, which knows where documents end.
+[[nodiscard]] std::vector<std::string> choices_without_effect(const Recipe&, const plan::Plan&, bool fused_attention);
 
 /// Bytes of a weight that is not trained, in blocks of the model: of "nf4", "int4", "int8" or "fp8"; 0 for "16bit"; below 0: no such type.
 [[nodiscard]] double bytes_of_frozen(std::string_view type);
