@@ -1,6 +1,5 @@
 #include "cli/assessment_json.hpp"
 
-
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
@@ -115,10 +114,11 @@ void print_for_plan(Terminal& terminal, Json result, const predict::Assessment& 
 namespace {
 
 /// "with zero=3 it needs 75.9 GB (a chance of running out of 31 %) and a step takes 3 % less"
-std::string sentence_of(const predict::FittingPlan& remedy, Seconds now) {
+std::string sentence_of(const predict::FittingPlan& remedy, const predict::Assessment& now) {
   std::string changes;
   for (const auto& change : remedy.changes) changes += (changes.empty() ? "" : ",") + change;
-  const double slower = remedy.assessment.step / now - 1;
+  const double slower = remedy.assessment.step / now.step - 1;
+  changes += predict::as_another_runs_it(remedy.assessment, now);
   const auto percent = std::to_string(static_cast<int>(std::lround(std::abs(slower) * 100)));
   return "with " + changes + " it needs " + to_text(Bytes(static_cast<double>(remedy.assessment.memory_bytes))) +
          " (a chance of running out of " + predict::chance_text(predict::chance_of_running_out(remedy.assessment)) + ") and a step takes " +
@@ -129,8 +129,8 @@ std::string sentence_of(const predict::FittingPlan& remedy, Seconds now) {
 
 std::string remedy_of(predict::Predictor& predictor, const predict::Assessment& assessment) {
   if (assessment.fits() && !risky(assessment)) return {};
-  const auto sentence = [now = predictor.closed(assessment.plan).step,
-                         &framework = predictor.framework().product()](const predict::Remedy& remedy) -> std::string {
+  const auto sentence = [now = predictor.closed(assessment.plan),
+                         &framework = predictor.framework_for(assessment.plan).product()](const predict::Remedy& remedy) -> std::string {
     if (remedy.plan) return sentence_of(*remedy.plan, now);
     if (remedy.all_tried)
       return "no smaller micro-batch, sharded update, recomputation or offload that " + framework +

@@ -179,6 +179,7 @@ Json training_json(const std::string& model, const Trained& t, const predict::sc
          {"loss", to_json(t.loss)},
          {"steps", t.steps},
          {"plan", plan::to_text(a.plan)},
+         {"framework", a.framework},
          {"step_seconds", to_json(a.step_seconds)}};
   add_spending(j, t);
   j["spent_first"] = t.spent->text;

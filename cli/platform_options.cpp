@@ -24,6 +24,7 @@
 #include "predict/changes.hpp"
 #include "predict/frameworks/framework_predictor.hpp"
 #include "predict/frameworks/recipe.hpp"
+#include "predict/frameworks/usual_predictor.hpp"
 #include "predict/frameworks/usual_profile.hpp"
 #include "predict/input_predictor.hpp"
 #include "predict/lowered_predictor.hpp"
@@ -213,7 +214,7 @@ Room room_for(predict::Predictor& predictor, const plan::Plan& plan, const std::
     const auto closed = predictor.closed(plan);
     if (closed.may_fit()) return {true, {}};
     const bool as_recipes = !is_plan_file(text) && predict::usual_remedy(predictor, plan, plan::named_keys(text));
-    return {as_recipes, "as " + predictor.framework().name + " runs it the plan " + predict::shortage(closed)};
+    return {as_recipes, "as " + predictor.framework_for(plan).name + " runs it the plan " + predict::shortage(closed)};
   } catch (const Refusal& refusal) {
     const auto faults = predictor.violations(plan);
     return {false, faults.empty() ? refusal.what() : faults.front().key + ": " + faults.front().problem};
@@ -276,6 +277,7 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& given)
   auto loaded = known ? std::move(*known) : load_model(model);
   warnings_.insert(warnings_.end(), loaded.warnings.begin(), loaded.warnings.end());
   predict_as(framework, model, o, graph::with_roles(loaded.graph, roles_of(model, loaded.damage), warnings_));
+  add_usual_others(model, o);
   if (model.batch && predictor_->batch() != *model.batch)
     throw BadInput(model.model, "the model is written for a batch of " + std::to_string(predictor_->batch()) + ", not " +
                                     std::to_string(*model.batch) + "; export it with a dynamic batch");
@@ -292,17 +294,28 @@ void JobSetup::add_own_measurements(const costmodel::FrameworkProfile& framework
 }
 
 void JobSetup::add_rules(const ModelOptions& model) {
-  rules_ = std::make_shared<exchange::PlanRules>(predictor_->framework().product(), training_job(model, predictor_->batch()));
-  choosing_ = predict::with_rule(*predictor_, [rules = rules_](const plan::Plan& plan) { return (*rules)(plan).impossible; });
+  Rules rules;
+  plan::Plan sharded;
+  sharded.zero = 3;
+  for (const auto& plan : {plan::Plan(), sharded}) {
+    const auto& product = predictor_->framework_for(plan).product();
+    rules.try_emplace(product, product, training_job(model, predictor_->batch()));
+  }
+  rules_ = std::make_shared<const Rules>(std::move(rules));
+  choosing_ = predict::with_rule(*predictor_, [this](const plan::Plan& plan) { return rules_for(plan)(plan).impossible; });
+}
+
+const exchange::PlanRules& JobSetup::rules_for(const plan::Plan& plan) const {
+  return rules_->at(predictor_->framework_for(plan).product());
 }
 
 predict::Predictor& JobSetup::changing(const plan::Plan& plan) const {
-  return (*rules_)(plan).impossible.empty() ? *choosing_ : *predictor_;
+  return rules_for(plan)(plan).impossible.empty() ? *choosing_ : *predictor_;
 }
 
 std::vector<std::string> JobSetup::left_to_program(const plan::Plan& plan) const {
   std::vector<std::string> left;
-  for (const auto& v : (*rules_)(plan).left_to_program) left.push_back(v.key + ": " + v.problem);
+  for (const auto& v : rules_for(plan)(plan).left_to_program) left.push_back(v.key + ": " + v.problem);
   return left;
 }
 
@@ -319,12 +332,31 @@ void JobSetup::add_input(const ModelOptions& model, const PlatformOptions& o) {
 
 void JobSetup::predict_as(const costmodel::FrameworkProfile& framework, const ModelOptions& model, const PlatformOptions& o,
                           graph::Graph graph) {
+  predictor_ = predictor_as(framework, model, o, std::move(graph));
+}
+
+void JobSetup::add_usual_others(const ModelOptions& model, const PlatformOptions& o) {
+  using Kind = costmodel::ModelKind;
+  if (!o.framework.empty()) return;
+  const auto asked = o.plan.empty() ? plan::Plan() : plan_argument(o.plan).plan;
+  const auto kind = predict::frameworks::kind_of(predictor_->graph(), asked);
+  if (kind == Kind::Other) return;
+  const bool sharded = kind == Kind::ShardedDecoder;
+  const auto& other = predict::frameworks::usual_framework(platform_, sharded ? Kind::Decoder : Kind::ShardedDecoder);
+  if (&other == &predictor_->framework()) return;
+  auto second = predictor_as(other, model, o, predictor_->graph());
+  if (sharded) std::swap(predictor_, second);
+  predictor_ = predict::frameworks::usual_predictor(std::move(predictor_), std::move(second), asked);
+}
+
+std::unique_ptr<predict::Predictor> JobSetup::predictor_as(const costmodel::FrameworkProfile& framework, const ModelOptions& model,
+                                                           const PlatformOptions& o, graph::Graph graph) const {
   auto recipe = predict::frameworks::parse_recipe("--recipe", o.recipe);
   recipe.expert_load = predict::frameworks::ExpertLoad::parse("--imbalance", o.imbalance);
   require_effect(recipe, graph, platform_);
   require_known_training(model, graph);
-  predictor_ = predict::frameworks::framework_predictor({std::move(graph), model.dtype, model.optimizer, std::move(recipe)}, platform_,
-                                                        framework, site_for(o, platform_, framework));
+  return predict::frameworks::framework_predictor({std::move(graph), model.dtype, model.optimizer, std::move(recipe)}, platform_, framework,
+                                                  site_for(o, platform_, framework));
 }
 
 /// Where no framework is named, a plan is called impossible only where none that is known to run on the device can run it; says which
@@ -370,7 +402,10 @@ AnsweredPlan JobSetup::plan(const ModelOptions& model, const PlatformOptions& o)
 }
 
 std::string JobSetup::made_for_another(const ModelOptions& model, const plan::PlanFile& file) const {
-  if (file.context.model_hash.empty() || file.context.model_hash == context(model).model_hash) return "";
+  const auto asked = context(model, file.plan);
+  if (file.context.model_hash.empty() || file.context.model_hash == asked.model_hash) return "";
+  if (made_for(file.context) == made_for(asked))
+    return "the plan file was made for another model of that name: " + made_for(asked) + " has changed since, or reads another file";
   return "the plan file was made for another training, " + made_for(file.context);
 }
 
@@ -405,7 +440,7 @@ AnsweredPlan JobSetup::as_usual(plan::Plan given, const std::string& text) const
   const auto usual = predict::usual_remedy(*predictor_, given, plan::named_keys(text));
   if (!usual) return {std::move(given), {}};
   return {usual->assessment.plan, "as it is written the plan " + predict::shortage(predictor_->closed(given)) + "; it is answered with " +
-                                      joined(usual->changes, ",") + ", as recipes of " + predictor_->framework().name +
+                                      joined(usual->changes, ",") + ", as recipes of " + predictor_->framework_for(given).name +
                                       " have it: name these keys to have them otherwise"};
 }
 
@@ -417,8 +452,9 @@ plan::Plan JobSetup::to_write(plan::Plan plan) const {
   return plan;
 }
 
-nlohmann::ordered_json JobSetup::heading(const ModelOptions& model) const {
-  const auto grounds = predict::frameworks::grounds_of(predictor_->framework(), platforms::device_of(platform_, 0));
+nlohmann::ordered_json JobSetup::heading(const ModelOptions& model, std::string_view as) const {
+  const auto& framework = as.empty() ? predictor_->framework() : *costmodel::find_framework(as);
+  const auto grounds = predict::frameworks::grounds_of(framework, platforms::device_of(platform_, 0));
   nlohmann::ordered_json evidence{{"rests_on", grounds.sentence}, {"published_times", grounds.times}};
   if (grounds.times > 0) evidence["median_error"] = grounds.median_error;
   nlohmann::ordered_json heading{{"schema", 1},
@@ -426,21 +462,21 @@ nlohmann::ordered_json JobSetup::heading(const ModelOptions& model) const {
                                  {"platform", platform_.name},
                                  {"batch", predictor_->batch()},
                                  {"dtype", model.dtype},
-                                 {"framework", predictor_->framework().name},
+                                 {"framework", framework.name},
                                  {"framework_evidence", evidence},
                                  {"price_basis", costmodel::price_basis(platform_)}};
   if (!input_.left_out.empty()) heading["input_is"] = input_.left_out;
   return heading;
 }
 
-plan::PlanContext JobSetup::context(const ModelOptions& model) const {
+plan::PlanContext JobSetup::context(const ModelOptions& model, const plan::Plan& plan) const {
   std::vector<std::string> said;
   const auto hash = own_ ? own_->training.hash() : load_training(model, said, Purpose::Predict).hash();
   const auto loss = model.loss.empty() ? "auto" : model.loss;
   return {model.model,           hash,
           predictor_->batch(),   loss,
           model.dtype,           optimizer_text(model),
-          training_words(model), place_words(options_, predictor_->framework().name)};
+          training_words(model), place_words(options_, predictor_->framework_for(plan).name)};
 }
 
 plan::PlanFile plan_argument(const std::string& text) {

@@ -1,6 +1,7 @@
 #pragma once
 // The options by which commands name machines, their calibration and how jobs run on them.
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -69,11 +70,11 @@ class JobSetup {
   /// The plan given by --plan (text or file), or the default one. Where no framework is named and the usual one has no room for the plan,
   /// the predictor is another framework's from then on.
   [[nodiscard]] AnsweredPlan plan(const ModelOptions&, const PlatformOptions&);
-  [[nodiscard]] plan::PlanContext context(const ModelOptions&) const;
+  [[nodiscard]] plan::PlanContext context(const ModelOptions&, const plan::Plan&) const;
   /// The plan with what a prediction chose for it and a run on ranks that do not know their links could not.
   [[nodiscard]] plan::Plan to_write(plan::Plan) const;
-  /// The keys with which the results of all of them begin.
-  [[nodiscard]] nlohmann::ordered_json heading(const ModelOptions&) const;
+  /// The keys with which the results of all of them begin; of this framework, where it is another than the asked plan's.
+  [[nodiscard]] nlohmann::ordered_json heading(const ModelOptions&, std::string_view framework = {}) const;
 
  private:
   struct Own;
@@ -82,6 +83,11 @@ class JobSetup {
   /// A platform's file that holds measurements serves as --machine, too, where none is named.
   void add_own_measurements(const costmodel::FrameworkProfile&);
   void predict_as(const costmodel::FrameworkProfile&, const ModelOptions&, const PlatformOptions&, graph::Graph);
+  /// Where no framework is named, plans of another kind than the one that is given are predicted as they are usually run.
+  void add_usual_others(const ModelOptions&, const PlatformOptions&);
+  [[nodiscard]] std::unique_ptr<predict::Predictor> predictor_as(const costmodel::FrameworkProfile&, const ModelOptions&,
+                                                                 const PlatformOptions&, graph::Graph) const;
+  [[nodiscard]] const exchange::PlanRules& rules_for(const plan::Plan&) const;
   [[nodiscard]] std::string look_for_others(const ModelOptions&, const PlatformOptions&);
   [[nodiscard]] AnsweredPlan by_default(const ModelOptions&) const;
   [[nodiscard]] AnsweredPlan taken(const ModelOptions&, const PlatformOptions&) const;
@@ -94,7 +100,8 @@ class JobSetup {
   platforms::Platform platform_;
   std::unique_ptr<Own> own_;
   std::unique_ptr<predict::Predictor> predictor_;
-  std::shared_ptr<const exchange::PlanRules> rules_;
+  using Rules = std::map<std::string, exchange::PlanRules, std::less<>>;
+  std::shared_ptr<const Rules> rules_;  ///< by product
   std::unique_ptr<predict::Predictor> choosing_;
   KnownInput input_;
   double steps_ = 1;

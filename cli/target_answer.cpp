@@ -214,6 +214,7 @@ Json row_of(const TargetQuestion& q, const PlatformOptions& platform, std::int64
     const auto all = to_json(a, steps);
     row["devices"] = platforms::device_count(setup.platform());
     row["plan"] = all.at("plan");
+    row["framework"] = a.framework;
     row["step_seconds"] = all.at("step_seconds").at("value");
     row["total_seconds"] = all.at(steps > 1 ? "total_seconds" : "step_seconds");
     if (a.goodput) row["finished_seconds"] = all.at("goodput").at("finished_seconds");
@@ -307,9 +308,9 @@ Json target_answer(const TargetOptions& o, const TargetQuestion& q, Terminal& te
   result["rests_on"] = known.rests_on;
   constexpr double kRoundingOfFit = 1e-9;
   if (known.value.misfit > kRoundingOfFit) result["misfit_share"] = known.value.misfit;
-  if (!known.curves.empty()) result["curves"] = known.curves;
   if (known.value.least_samples == 0 && known.value.misfit > kRoundingOfFit)
     terminal.warn("larger batches took no fewer steps in the trainings that are given: what is said of other batches is not to be relied on");
+  if (!known.curves.empty()) result["curves"] = known.curves;
   if (!known.far.empty()) result["outside_of_fit"] = known.far;
   const auto batches = batches_of(o, setup.predictor().batch());
   const auto progress = terminal.progress("batches");
@@ -318,6 +319,8 @@ Json target_answer(const TargetOptions& o, const TargetQuestion& q, Terminal& te
     progress->advance("batches", static_cast<double>(rows.size()), static_cast<double>(batches.size()));
     rows.push_back(row_of(q, o.devices_follow ? with_devices_of(q, batch) : q.platform, batch, known.value));
   }
+  for (auto& row : rows)  // where one framework is meant throughout, it stands above
+    if (row.contains("framework") && row.at("framework") == result.at("framework")) row.erase("framework");
   add_differences(rows);
   add_best(result, rows);
   result["batches"] = rows;

@@ -104,11 +104,11 @@ class Varied {
       plan::set_plan_key(plan, *row, value);
       plan::check_whole_plan(plan);
       if (!plan.searched.empty()) throw BadInput("--vary " + key_ + "=" + value, "give a value; `search --plan` looks for the best");
-      return of_plan(plan);
+      return assessed(q_.setup, plan);
     }
     auto model = q_.model;
     auto platform = q_.platform;
-    platform.framework = q_.setup.predictor().framework().name;
+    platform.framework = q_.base.framework;
     if (key_ == "batch")
       model.batch = whole(value);
     else if (key_ == "devices")
@@ -122,18 +122,7 @@ class Varied {
     return assessed(setup, plan);
   }
 
-  /// Where no framework is named, the usual one may be another for another plan, here as it is for --plan.
-  predict::Assessment of_plan(const plan::Plan& plan) {
-    auto platform = q_.platform;
-    if (!platform.framework.empty()) return assessed(q_.setup, plan);
-    platform.plan = plan::to_text(plan);
-    JobSetup setup(q_.model, platform);
-    const auto taken = setup.plan(q_.model, platform).plan;
-    return assessed(setup, taken);
-  }
-
   predict::Assessment assessed(const JobSetup& setup, const plan::Plan& plan) {
-    framework_ = setup.predictor().framework().name;
     steps_ = setup.steps();
     auto a = assess(setup.predictor(), plan, q_.fidelity, nullptr);
     a.goodput = predict::goodput_of(predict::mean_of_training(a, steps_), setup.platform(), q_.goodput.question(steps_));
@@ -147,7 +136,7 @@ class Varied {
   }
 
   void add_answer(Json& row, const Json& all, const predict::Assessment& a) const {
-    if (framework_ != q_.setup.predictor().framework().name) row["framework"] = framework_;
+    if (a.framework != q_.base.framework) row["framework"] = a.framework;
     for (const char* key : {"plan", "step_seconds", "total_seconds"})
       if (std::string_view(key) != "total_seconds" || steps_ > 1) row[key] = all.at(key);
     if (a.goodput) {
@@ -164,7 +153,7 @@ class Varied {
 
   const VaryQuestion& q_;
   Json base_ = to_json(q_.base, q_.setup.steps());
-  std::string key_, framework_;
+  std::string key_;
   double steps_ = 1;
   std::optional<bool> unused_;  ///< nothing while no other value was tried
 };

@@ -297,6 +297,7 @@ Assessment assess(const Workload& job, const plan::Program& program, StepEvaluat
   a.warnings = program.warnings;
   a.shares = sentence_of_shares(program, job.platform);
   a.platform = job.platform.name;
+  a.framework = costmodel::own_framework().name;
   a.ranks = program.ranks;
   a.step = cost.step;
   a.step_seconds = cost.total.interval();

@@ -52,7 +52,8 @@ struct StageClocksAnswer {
 
 struct Assessment {
   plan::Plan plan;
-  std::string platform;  ///< its name
+  std::string platform;   ///< its name
+  std::string framework;  ///< as which it was predicted
   int ranks = 1;
   costmodel::Interval step_seconds;
   Seconds step;

@@ -175,12 +175,17 @@ class RemedySearch {
 
 }  // namespace
 
+std::string as_another_runs_it(const Assessment& changed, const Assessment& now) {
+  return changed.framework == now.framework ? "" : " (as " + changed.framework + " runs it)";
+}
+
 std::vector<Change> helpful_changes(Predictor& predictor, const Assessment& now) {
   const auto closed = predictor.closed(now.plan).step;  // both sides by one evaluator
   std::vector<Change> changes;
   for (const auto& [change, assessment] : Trial(predictor, kTimeForRemedies).of_changes(now.plan)) {
     const double quicker = 1 - assessment.step / closed;
-    if (assessment.fits() && quicker >= kWorthSaying) changes.push_back({change.text(), quicker, assessment.memory_bytes});
+    if (assessment.fits() && quicker >= kWorthSaying)
+      changes.push_back({change.text() + as_another_runs_it(assessment, now), quicker, assessment.memory_bytes});
   }
   std::ranges::stable_sort(changes, std::greater(), &Change::quicker);
   return changes;
@@ -201,7 +206,7 @@ int usual_chunks(int blocks, int pp) {
 std::optional<UsualPlan> with_usual_keys(const Predictor& predictor, const plan::Plan& plan, std::span<const std::string_view> named) {
   UsualPlan usual{plan, {}};
   const plan::Plan neutral;
-  for (const auto& [key, value] : predictor.framework().usual_keys) {
+  for (const auto& [key, value] : predictor.framework_for(plan).usual_keys) {
     const auto* row = plan::find_plan_key(key);
     if (std::ranges::find(named, row->key) != named.end() || row->print(plan) != row->print(neutral)) continue;
     plan::set_plan_key(usual.plan, *row, value);
@@ -220,7 +225,7 @@ std::optional<UsualPlan> with_usual_chunks(Predictor& predictor, const UsualPlan
   auto cut = usual;
   auto& plan = cut.plan;
   const auto blocks = static_cast<int>(predictor.limits().blocks);
-  if (!predictor.framework().interleaves || said("schedule") || said("interleave") || plan.schedule != plan::Plan{}.schedule)
+  if (!predictor.framework_for(plan).interleaves || said("schedule") || said("interleave") || plan.schedule != plan::Plan{}.schedule)
     return std::nullopt;
   if (plan.pp == 1 || blocks % plan.pp != 0) return std::nullopt;
   plan.interleave = usual_chunks(blocks, plan.pp);

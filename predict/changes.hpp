@@ -17,10 +17,13 @@ inline constexpr double kWorthSaying = 1e-3;
 
 /// The same plan with something changed.
 struct Change {
-  std::string change;  ///< "overlap=on"
+  std::string change;  ///< "overlap=on", or "zero=3 (as composer runs it)" where that is another framework than the plan's
   double quicker = 0;  ///< share of the step that it saves
   std::int64_t memory_bytes = 0;
 };
+/// " (as composer runs it)" where a changed plan is run by another framework than the one that it is compared with; else nothing.
+[[nodiscard]] std::string as_another_runs_it(const Assessment& changed, const Assessment& now);
+
 /// Single changes of keys that fit and save at least kWorthSaying of the step, the best first; of those that are tried in kTimeForRemedies.
 [[nodiscard]] std::vector<Change> helpful_changes(Predictor&, const Assessment&);
 

@@ -45,7 +45,7 @@ Plans shard_groups(Predictor& p, const plan::Plan& plan) {
   const int in_node = std::ranges::min(p.platform().nodes, {}, &platforms::NodeGroup::devices).devices / beside;
   if (plan.zero == 0 || plan.ep > 1 || in_node < 2 || !has_key(p, "zero_group")) return plans;
   for (int group = in_node; group < plan.dp; group *= 2)
-    if (plan.dp % group == 0 && p.framework().has("zero_group", std::to_string(group))) plans.emplace_back(plan).zero_group = group;
+    if (plan.dp % group == 0 && p.framework_for(plan).has("zero_group", std::to_string(group))) plans.emplace_back(plan).zero_group = group;
   return plans;
 }
 

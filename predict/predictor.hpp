@@ -59,6 +59,9 @@ class Predictor {
 
   [[nodiscard]] virtual const platforms::Platform& platform() const = 0;
   [[nodiscard]] virtual const costmodel::FrameworkProfile& framework() const = 0;
+  /// As which this plan is predicted: framework(), but where plans of one kind are usually run with another (predict/frameworks/
+  /// usual_predictor.hpp).
+  [[nodiscard]] virtual const costmodel::FrameworkProfile& framework_for(const plan::Plan&) const { return framework(); }
   /// Whose nodes and tensors Programs name.
   [[nodiscard]] virtual const graph::Graph& graph() const = 0;
   [[nodiscard]] virtual std::int64_t batch() const = 0;

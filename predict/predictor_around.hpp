@@ -12,6 +12,9 @@ class PredictorAround : public Predictor {
 
   [[nodiscard]] const platforms::Platform& platform() const override { return inner_.platform(); }
   [[nodiscard]] const costmodel::FrameworkProfile& framework() const override { return inner_.framework(); }
+  [[nodiscard]] const costmodel::FrameworkProfile& framework_for(const plan::Plan& plan) const override {
+    return inner_.framework_for(plan);
+  }
   [[nodiscard]] const graph::Graph& graph() const override { return inner_.graph(); }
   [[nodiscard]] std::int64_t batch() const override { return inner_.batch(); }
   [[nodiscard]] const SplitLimits& limits() override { return inner_.limits(); }

@@ -113,7 +113,7 @@ class Searching {
   [[nodiscard]] std::string usually(const plan::Plan& plan) const {
     const auto usual = predict::with_usual_keys(predictor_, plan, {});
     if (!usual || !may_fit_at_all(usual->plan)) return "";
-    return "; recipes of " + predictor_.framework().name + " have it with " + joined(usual->changes, ",") + ", and so it may fit";
+    return "; recipes of " + predictor_.framework_for(plan).name + " have it with " + joined(usual->changes, ",") + ", and so it may fit";
   }
 
   /// Of thousands of plans: by memory alone.

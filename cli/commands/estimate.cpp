@@ -81,7 +81,7 @@ int estimate(const EstimateOptions& o, Terminal& terminal) {
   const double steps = setup.steps();
   assessment.goodput = predict::goodput_of(predict::mean_of_training(assessment, steps), setup.platform(), o.goodput.question(steps));
   for (const auto& w : assessment.warnings) terminal.warn(w);
-  auto result = setup.heading(o.model);
+  auto result = setup.heading(o.model, assessment.framework);
   result["fidelity"] = name(fidelity);
   answered.tell(result);
   result.update(to_json(assessment, steps));

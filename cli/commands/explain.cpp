@@ -221,7 +221,7 @@ void print_explanation(const ExplainOptions& o, const JobSetup& setup, const Exp
   const auto& program = step.program;
   const auto summary = summary_of(setup.changing(program.plan), program.plan, stages);
   if (terminal.json()) {
-    auto result = setup.heading(o.model);
+    auto result = setup.heading(o.model, setup.predictor().framework_for(program.plan).name);
     result["schema"] = 2;
     explained.answered.tell(result);
     result.update(to_json(summary.assessment, 1));
@@ -237,7 +237,7 @@ void print_explanation(const ExplainOptions& o, const JobSetup& setup, const Exp
     return terminal.print(result);
   }
   for (const auto& w : program.warnings) terminal.warn(w);
-  terminal.out() << plan::to_text(program.plan) << " on " << setup.platform().name << " as " << setup.predictor().framework().name
+  terminal.out() << plan::to_text(program.plan) << " on " << setup.platform().name << " as " << setup.predictor().framework_for(program.plan).name
                  << " runs it: " << program.ranks << (program.ranks == 1 ? " rank, " : " ranks, ") << program.micro_batches
                  << (program.micro_batches == 1 ? " micro-batch" : " micro-batches") << " a step\n";
   print_summary(summary, terminal.out());
@@ -287,7 +287,7 @@ int explain(const ExplainOptions& given, Terminal& terminal) {
     print_lowering(o, setup, program.plan, terminal);
     return 0;
   }
-  if (!o.json.empty()) plan::write_program_file(o.json, program, setup.predictor().graph(), setup.context(o.model));
+  if (!o.json.empty()) plan::write_program_file(o.json, program, setup.predictor().graph(), setup.context(o.model, program.plan));
   if (!o.pnml.empty())
     write_file_atomically(o.pnml, plan::to_pnml(plan::petri_net_of(program, setup.predictor().graph()), plan::to_text(program.plan)));
   if (!o.dot.empty()) write_file_atomically(o.dot, plan::to_dot(program, setup.predictor().graph()));

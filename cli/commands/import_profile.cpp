@@ -120,7 +120,7 @@ validation::OwnRun run_of(const ImportCommand& o, const exchange::GpuProfile& tr
   run.plan = plan::to_text(answered.plan);
   run.model = model_reference(o.model.model);
   run.platform = o.platform.platform;
-  run.framework = setup.predictor().framework().name;
+  run.framework = setup.predictor().framework_for(answered.plan).name;
   run.precision = o.model.dtype;
   run.optimizer = o.model.optimizer;
   run.devices = ranks;

@@ -104,7 +104,8 @@ std::string plan_for_fewer(const LaunchJob& job, const LaunchOptions& o, int ran
   platform.devices = ranks;
   const JobSetup setup(job.words.model, platform);
   const auto file = job.words.checkpoint + ".plan-" + std::to_string(ranks) + "-ranks.json";
-  plan::write_plan_file(file, {best_plan(setup, kBudget), setup.context(job.words.model)});
+  const auto plan = best_plan(setup, kBudget);
+  plan::write_plan_file(file, {plan, setup.context(job.words.model, plan)});
   return file;
 }
 

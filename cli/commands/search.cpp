@@ -180,8 +180,9 @@ const JobSetup& setup_of(const Setups& setups, const predict::Assessment& a) {
   return **std::ranges::find_if(setups, [&](const auto& s) { return s->platform().name == a.platform; });
 }
 
-nlohmann::ordered_json entry_of(const search::RankedPlan& p, const Setups& setups, double steps) {
+nlohmann::ordered_json entry_of(const search::RankedPlan& p, const std::string& framework, const Setups& setups, double steps) {
   auto entry = to_json(p.answer, steps);
+  if (p.answer.framework != framework) entry["framework"] = p.answer.framework;
   if (const auto left = setup_of(setups, p.answer).left_to_program(p.answer.plan); !left.empty()) entry["left_to_program"] = left;
   entry["fidelity"] = p.played ? "folded" : "closed";
   entry["closed_seconds"] = to_json(p.closed.step_seconds);
@@ -196,7 +197,8 @@ nlohmann::ordered_json entry_of(const search::RankedPlan& p, const Setups& setup
 nlohmann::ordered_json result_json(const search::SearchResult& found, const Setups& setups, double steps) {
   nlohmann::ordered_json result;
   auto plans = nlohmann::ordered_json::array();
-  for (const auto& p : found.plans) plans.push_back(entry_of(p, setups, steps));
+  const auto& framework = found.plans.front().answer.framework;
+  for (const auto& p : found.plans) plans.push_back(entry_of(p, framework, setups, steps));
   result["plans"] = plans;
   if (!found.refused.empty()) {
     auto refused = nlohmann::ordered_json::array();
@@ -246,7 +248,7 @@ int search(const SearchRequest& o, Terminal& terminal) {
   const auto found = given.empty() ? search::search(jobs, options, *progress) : search::ranked(jobs, given, options, *progress);
   const auto& best = found.plans.front().answer;
   const auto& winner = setup_of(setups, best);
-  auto result = winner.heading(o.model);
+  auto result = winner.heading(o.model, best.framework);
   result["objective"] = o.objective;
   result.update(result_json(found, setups, options.steps));
   warn_of_memory(found, terminal);
@@ -257,7 +259,7 @@ int search(const SearchRequest& o, Terminal& terminal) {
         "not every plan was looked at: " + std::string(progress->stop_requested() ? "the search was stopped" : "the time was over") +
         "; --budget gives it more, --plan fixes what you know");
   if (!o.output.empty()) {
-    plan::write_plan_file(o.output, {winner.to_write(best.plan), winner.context(o.model)});
+    plan::write_plan_file(o.output, {winner.to_write(best.plan), winner.context(o.model, best.plan)});
     result["written"] = o.output;
   }
   terminal.print(result);

@@ -129,7 +129,7 @@ int simulate(const SimulateOptions& given, Terminal& terminal) {
   for (const auto& w : assessment.warnings) terminal.warn(w);
   if (!o.trace.empty()) write_trace(o, setup, assessment, recording);
   if (!o.chakra.empty()) write_chakra(o, setup, recording, terminal);
-  auto result = setup.heading(o.model);
+  auto result = setup.heading(o.model, assessment.framework);
   result["fidelity"] = name(fidelity);
   answered.tell(result);
   result.update(to_json(assessment, steps));

@@ -164,6 +164,7 @@ class FrameworkPredictor final : public Predictor {
     Assessment a;
     a.plan = q.job.plan;
     a.platform = platform_.name;
+    a.framework = profile_.name;
     a.ranks = q.job.plan.ranks();
     a.step = Seconds(time.seconds);
     const double width = std::exp(constants().evidence.half_width(model.time_group(), profile_.name, q.job.device()) * site.narrowing);
@@ -177,9 +178,9 @@ class FrameworkPredictor final : public Predictor {
     a.evidence = {0, 1, 0};
     a.warnings = plan::keys_without_effect(q.job.plan, q.job.plan.dp * q.job.plan.cp);
     if (auto warning = warning_about(q.job.plan); !warning.empty()) a.warnings.push_back(std::move(warning));
-    set_memory(q, memory, a);
     for (auto& sentence : choices_without_effect(q.job.recipe, q.job.plan, model.fused_attention))
       a.warnings.push_back(std::move(sentence));
+    set_memory(q, memory, a);
     a.checkpoint = checkpoint_size(checkpoint_bytes(q.job, weights_), a.ranks, platform_);
     a.cost = cost_of(q, time, costmodel::effect_of(site_, q.job.device().name, "energy", features).log_factor);
     set_clocks(q, time, a);

@@ -17,12 +17,15 @@ std::string error_text(double median) { return "median error " + std::to_string(
 
 }  // namespace
 
-costmodel::ModelKind kind_of(const graph::Graph& forward, const plan::Plan& plan) {
+bool is_sharded(const plan::Plan& plan) {
   constexpr int kParametersToo = 3;
+  return plan.zero == kParametersToo && plan.tp == 1 && plan.pp == 1;
+}
+
+costmodel::ModelKind kind_of(const graph::Graph& forward, const plan::Plan& plan) {
   const Flow flow(forward);
   if (std::ranges::none_of(flow.cores(), &AttentionCore::causal)) return costmodel::ModelKind::Other;
-  const bool sharded = plan.zero == kParametersToo && plan.tp == 1 && plan.pp == 1;
-  return sharded ? costmodel::ModelKind::ShardedDecoder : costmodel::ModelKind::Decoder;
+  return is_sharded(plan) ? costmodel::ModelKind::ShardedDecoder : costmodel::ModelKind::Decoder;
 }
 
 const costmodel::FrameworkProfile& usual_framework(const platforms::Platform& platform, costmodel::ModelKind kind) {

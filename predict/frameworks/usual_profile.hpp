@@ -11,8 +11,10 @@
 
 namespace rehearsal::predict::frameworks {
 
-/// A decoder has an attention in which no position sees those behind it; it is sharded where the plan shards parameters (zero=3) and
-/// splits them neither by tensors nor by stages.
+/// Parameters are sharded (zero=3), and split neither by tensors nor by stages.
+[[nodiscard]] bool is_sharded(const plan::Plan&);
+
+/// A decoder has an attention in which no position sees those behind it; it is sharded where the plan is.
 [[nodiscard]] costmodel::ModelKind kind_of(const graph::Graph& forward, const plan::Plan& = {});
 
 /// What most devices of the platform usually run such models with, whatever the order of its nodes.

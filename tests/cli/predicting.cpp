@@ -161,7 +161,8 @@ TEST_CASE("what a framework's prediction does not look at is refused by name, an
 
 TEST_CASE("adapters and frozen weights cost less, in every answer alike") {
   const std::string job =
-      "'zoo:llama?layers=4&hidden=2048&heads=16&kv_heads=16&ffn=5632&seq=1024' --batch 32 --dtype bf16 --optimizer adamw --platform dgx-a100"
+      "'zoo:llama?layers=4&hidden=2048&heads=16&kv_heads=16&ffn=5632&seq=1024' --batch 32 --dtype bf16 --optimizer adamw --platform "
+      "dgx-a100"
       " --plan dp=8,micro_batch=4 --format json ";
   struct Answer {
     double step, memory;
@@ -476,8 +477,8 @@ TEST_CASE("what a program makes no use of in a platform is said") {
   document["topology"]["adds"] = 1;
   write_text(folder / "adding.json", document.dump());
   const auto asked = [&](const std::string& framework) {
-    return rehearse("estimate zoo:vgg11 --batch 64 --dtype f32 --plan dp=16 --nodes 2 --framework " + framework + " --format json --platform " +
-                    (folder / "adding.json"));
+    return rehearse("estimate zoo:vgg11 --batch 64 --dtype f32 --plan dp=16 --nodes 2 --framework " + framework +
+                    " --format json --platform " + (folder / "adding.json"));
   };
   CHECK_THAT(asked("rehearse").err, contains("topology.adds") && contains("adds at its ranks"));
   CHECK(asked("pytorch").err.find("topology.adds") == std::string::npos);

@@ -1,0 +1,68 @@
+// One plan, one answer: where no framework is named, and whatever of it is varied.
+#include <algorithm>
+#include <map>
+
+#include "tests/cli/rehearse.hpp"
+
+namespace {
+
+constexpr const char* kDecoder = "'zoo:gpt?layers=4&hidden=256&heads=4&seq=128&vocab=1000'";
+
+double number(const nlohmann::json& answer, const char* key) { return answer.at(key).at("value").get<double>(); }
+
+}  // namespace
+
+TEST_CASE("varying what nothing depends on says so") {
+  const auto answer = result_of(rehearse(std::string("estimate ") + kDecoder +
+                                         " --format json --batch 32 --plan dp=8 --platform dgx-a100 --dtype bf16 --vary device.clock=x2 "
+                                         "--vary device.memory_bandwidth=x2 --vary dp=8"));
+  CHECK(answer.at("without_effect") == nlohmann::json{"device.clock"});
+}
+
+TEST_CASE("a plan has one answer where no framework is named, whatever asks for it and beside whatever other plans") {
+  const std::string job = std::string(kDecoder) + " --batch 32 --dtype bf16 --optimizer adamw --platform dgx-a100 --nodes 1 --format json ";
+  std::map<std::string, nlohmann::json> alone;
+  for (const auto* plan : {"dp=8", "dp=8,zero=3"}) alone[plan] = result_of(rehearse("estimate " + job + "--plan " + plan));
+  CHECK(alone["dp=8"].at("framework") != alone["dp=8,zero=3"].at("framework"));  // usual for decoders, and for those that are sharded
+  const auto varied = result_of(rehearse("estimate " + job + "--plan dp=8 --vary zero=3")).at("vary").at(0);
+  CHECK(varied.at("step_seconds") == alone["dp=8,zero=3"].at("step_seconds"));
+  CHECK(varied.at("framework") == alone["dp=8,zero=3"].at("framework"));
+  const TemporaryFolder folder;
+  write_text(folder / "plans", "dp=8\ndp=8,zero=3\n");
+  const auto ranked = result_of(rehearse("search " + job + "--confirm 0 --plans " + (folder / "plans")));
+  REQUIRE(ranked.at("plans").size() == 2);
+  for (const auto& row : ranked.at("plans")) {
+    const auto& same = alone.at(row.at("plan").get<std::string>());
+    CHECK(row.at("step_seconds") == same.at("step_seconds"));
+    CHECK(row.at("memory_bytes") == same.at("memory_bytes"));
+    CHECK((row.contains("framework") ? row : ranked).at("framework") == same.at("framework"));
+  }
+  for (const auto* fidelity : {"folded", "full"}) {
+    const auto played = result_of(rehearse("simulate " + job + "--plan dp=8,zero=3 --fidelity " + fidelity));
+    CHECK(played.at("framework") == alone["dp=8,zero=3"].at("framework"));
+    CHECK(number(played, "step_seconds") == Approx(number(alone["dp=8,zero=3"], "step_seconds")).epsilon(0.1));
+  }
+}
+
+TEST_CASE("a change that another framework runs names it, and is what estimate says of it") {
+  const std::string job = " zoo:gpt2-medium --batch 64 --dtype bf16 --optimizer adamw --platform dgx-a100 --nodes 1 --format json ";
+  const auto now = result_of(rehearse("estimate" + job + "--plan dp=8,zero=3"));
+  const auto changed = result_of(rehearse("estimate" + job + "--plan dp=8,zero=1"));
+  const auto explained = result_of(rehearse("explain dp=8,zero=3 --model" + job));
+  const auto name = "zero=1 (as " + changed.at("framework").get<std::string>() + " runs it)";
+  const auto& changes = explained.at("would_help");
+  const auto found = std::find_if(changes.begin(), changes.end(), [&](const auto& change) { return change.at("change") == name; });
+  REQUIRE(found != changes.end());
+  const double saved = 1 - number(changed, "step_seconds") / number(now, "step_seconds");
+  CHECK(found->at("step_share_saved").get<double>() == Approx(saved).epsilon(1e-3));
+}
+
+TEST_CASE("choices of a recipe that change nothing of a plan are named") {
+  const std::string job = std::string("estimate ") + kDecoder + " --batch 32 --dtype bf16 --platform dgx-a100 --framework ";
+  for (const auto& [framework, recipe] : {std::pair{"megatron-core", "tensor_overlap=on"}, std::pair{"megatron-core", "keeps_gathered=on"},
+                                          std::pair{"megatron-core", "power=stages"}, std::pair{"pytorch", "packed=64"}}) {
+    const auto said = rehearse(job + framework + " --plan dp=8 --recipe " + recipe);
+    CHECK(said.status == 0);
+    CHECK_THAT(said.err, contains("has no effect"));
+  }
+}
