@@ -76,18 +76,18 @@ class HoursReader {
     if (!first && time.has_value() != before_.has_value())
       table_.refuse("\"" + text + "\" follows \"" + hours_.names.back() +
                     "\": either all lines say a time (15, 15:00, 2025-07-01 15:00) or none");
-    if (!first && time) add_distance(*time - *before_, text);
+    if (!first && time) add_distance(time_between(*before_, *time), text);
     before_ = time;
   }
 
-  void add_distance(Seconds distance, const std::string& text) {
-    constexpr double kDay = 86400;
-    if (distance.value() < 0 && distance.value() > -kDay) distance += Seconds(kDay);  // past midnight
+  void add_distance(std::optional<Seconds> distance, const std::string& text) {
+    constexpr Seconds kLeast(60);
     const auto before = "\"" + hours_.names.back() + "\"";
-    if (distance.value() <= 0) table_.refuse("\"" + text + "\" does not follow " + before + ": lines are in the order of time");
-    if (hours_.names.size() == 1) hours_.line = distance;
-    if (distance != hours_.line)
-      table_.refuse("\"" + text + "\" is " + minutes(distance) + " after " + before + ", the lines before are " + minutes(hours_.line) +
+    if (!distance) table_.refuse("\"" + text + "\" does not follow " + before + ": lines are in the order of time");
+    if (hours_.names.size() == 1) hours_.line = *distance;
+    if (*distance < kLeast) table_.refuse("\"" + text + "\" is less than a minute after " + before + "; a line is at least that");
+    if (*distance != hours_.line)
+      table_.refuse("\"" + text + "\" is " + minutes(*distance) + " after " + before + ", the lines before are " + minutes(hours_.line) +
                     " apart: all must be the same");
   }
 
@@ -98,7 +98,7 @@ class HoursReader {
   }
 
   std::string name_;
-  std::optional<Seconds> before_;
+  std::optional<LineTime> before_;
   CsvReader table_;
   std::vector<Column> columns_;
   Hours hours_;

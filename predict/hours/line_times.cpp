@@ -1,6 +1,7 @@
 #include "predict/hours/line_times.hpp"
 
 #include <chrono>
+#include <cmath>
 
 #include "base/parse_number.hpp"
 
@@ -57,13 +58,22 @@ std::optional<double> offset_of(std::string_view text) {
 
 }  // namespace
 
-std::optional<Seconds> time_of_line(std::string_view text) {
-  if (const auto hours = parse_number<double>(text)) return Seconds(*hours * kHour);
-  const auto date = text.find('-') == 4 ? take_date(text) : std::optional(0.0);
+std::optional<LineTime> time_of_line(std::string_view text) {
+  if (const auto hours = parse_number<double>(text); hours && std::isfinite(*hours)) return LineTime{Seconds(*hours * kHour), false};
+  const bool dated = text.find('-') == 4;
+  const auto date = dated ? take_date(text) : std::optional(0.0);
   const auto clock = date ? take_clock(text) : std::nullopt;
   const auto offset = clock ? offset_of(text) : std::nullopt;
   if (!offset) return std::nullopt;
-  return Seconds(*date + *clock - *offset);
+  return LineTime{Seconds(*date + *clock - *offset), dated};
+}
+
+std::optional<Seconds> time_between(const LineTime& before, const LineTime& after) {
+  if (before.dated != after.dated) return std::nullopt;
+  const double between = (after.since - before.since).value();
+  if (between > 0) return Seconds(between);
+  const bool of_one_day = !before.dated && before.since.value() < kDay && after.since.value() >= 0;
+  return of_one_day && between < 0 ? std::optional(Seconds(between + kDay)) : std::nullopt;
 }
 
 }  // namespace rehearsal::predict

@@ -61,5 +61,10 @@ TEST_CASE("a file of hours that is none is refused by line and column") {
   refused("hour,price:DE\n0,nan\n", ":2", "\"nan\"");
   refused("hour,price:DE\n0:00,1\n1:00,1\n3:00,1\n", ":4", "\"3:00\" is 120 min after \"1:00\", the lines before are 60 min apart");
   refused("hour,price:DE\n5,1\n5,1\n", ":3", "\"5\" does not follow \"5\"");
+  refused("hour,price:DE\n0,1\n1e-9,1\n", ":3", "\"1e-9\" is less than a minute after \"0\"");
+  refused("hour,price:DE\n0,1\ninf,1\n", ":3", "\"inf\" follows \"0\"");
+  refused("hour,price:DE\n100,1\n90,1\n", ":3", "\"90\" does not follow \"100\"");
+  refused("hour,price:DE\n2025-07-02 00:00,1\n2025-07-01 12:00,1\n", ":3", "\"2025-07-01 12:00\" does not follow");
+  refused("hour,price:DE\n0:00,1\n2025-07-01 12:00,1\n", ":3", "does not follow \"0:00\"");
   refused("hour,price:DE\n5:00,1\nsix,1\n", ":3", "\"six\" follows \"5:00\"");
 }
