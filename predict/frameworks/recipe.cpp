@@ -169,10 +169,9 @@ std::vector<std::string> choices_without_effect(const Recipe& recipe, const plan
   const auto add = [&](bool chosen, std::string_view key, bool acts, std::string_view reason) {
     if (chosen && !acts) sentences.push_back("--recipe " + std::string(key) + " has no effect: " + std::string(reason));
   };
-  constexpr int kParametersToo = 3;
   add(recipe.tensor_overlap.value_or(false), "tensor_overlap", plan.tp > 1, "nothing is split by tensors (tp=1)");
   add(recipe.parallel_blocks, "parallel_blocks", plan.tp > 1, "nothing is summed over tp (tp=1)");
-  add(recipe.keeps_gathered, "keeps_gathered", plan.zero == kParametersToo, "parameters are gathered under zero=3 alone");
+  add(recipe.keeps_gathered, "keeps_gathered", plan.zero == 3, "parameters are gathered under zero=3 alone");
   add(recipe.stage_clocks, "power=stages", plan.pp > 1, "there is one stage (pp=1)");
   add(recipe.longest_document > 0, "packed", fused_attention, "attention is in parts, which compute all pairs of a sequence");
   return sentences;
