@@ -276,7 +276,7 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& given)
   require_known_options(model, framework);
   auto loaded = known ? std::move(*known) : load_model(model);
   warnings_.insert(warnings_.end(), loaded.warnings.begin(), loaded.warnings.end());
-  predict_as(framework, model, o, graph::with_roles(loaded.graph, roles_of(model, loaded.damage), warnings_));
+  predictor_ = predictor_as(framework, model, o, graph::with_roles(loaded.graph, roles_of(model, loaded.damage), warnings_));
   add_usual_others(model, o);
   if (model.batch && predictor_->batch() != *model.batch)
     throw BadInput(model.model, "the model is written for a batch of " + std::to_string(predictor_->batch()) + ", not " +
@@ -285,12 +285,20 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& given)
   add_rules(model);
 }
 
+std::string calibration_of(const PlatformOptions& o) {
+  if (!o.machine.empty()) return o.machine;
+  const auto file = platforms::file_of(o.platform);
+  return file && costmodel::holds_calibration(file->string()) ? file->string() : "";
+}
+
 void JobSetup::add_own_measurements(const costmodel::FrameworkProfile& framework) {
-  if (!options_.machine.empty() || !std::filesystem::is_regular_file(options_.platform)) return;
-  const bool own = &framework == &costmodel::own_framework();
-  const bool measured =
-      own ? costmodel::holds_calibration(options_.platform) : knows_devices(costmodel::read_site(options_.platform), platform_);
-  if (measured) options_.machine = options_.platform;
+  if (&framework == &costmodel::own_framework()) {
+    options_.machine = calibration_of(options_);
+    return;
+  }
+  const auto file = platforms::file_of(options_.platform);
+  if (!options_.machine.empty() || !file) return;
+  if (knows_devices(costmodel::read_site(file->string()), platform_)) options_.machine = file->string();
 }
 
 void JobSetup::add_rules(const ModelOptions& model) {
@@ -330,11 +338,6 @@ void JobSetup::add_input(const ModelOptions& model, const PlatformOptions& o) {
   predictor_ = predict::with_input(std::move(predictor_), *input_.question);
 }
 
-void JobSetup::predict_as(const costmodel::FrameworkProfile& framework, const ModelOptions& model, const PlatformOptions& o,
-                          graph::Graph graph) {
-  predictor_ = predictor_as(framework, model, o, std::move(graph));
-}
-
 void JobSetup::add_usual_others(const ModelOptions& model, const PlatformOptions& o) {
   using Kind = costmodel::ModelKind;
   if (!o.framework.empty()) return;
@@ -370,7 +373,7 @@ std::string JobSetup::look_for_others(const ModelOptions& model, const PlatformO
   const auto kind = predict::frameworks::kind_of(predictor_->graph(), given);
   auto usual = std::move(predictor_);
   for (const auto* other : predict::frameworks::others_seen_on(platform_, kind)) {
-    predict_as(*other, model, o, usual->graph());
+    predictor_ = predictor_as(*other, model, o, usual->graph());
     if (o.jitter) predictor_ = predict::with_jitter(std::move(predictor_), {*o.jitter});
     if (input_.question) predictor_ = predict::with_input(std::move(predictor_), *input_.question);
     if (!room_for(*predictor_, given, o.plan).enough) continue;

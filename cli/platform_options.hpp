@@ -37,6 +37,9 @@ struct PlatformOptions {
 /// The platform that the options name, with as many nodes or devices as they say.
 [[nodiscard]] platforms::Platform load_platform(const PlatformOptions&);
 
+/// The calibration that our own execution is predicted from: --machine, else the platform's file where it holds one; empty: none.
+[[nodiscard]] std::string calibration_of(const PlatformOptions&);
+
 /// A plan, and what a user who wrote something else must be told about it.
 struct AnsweredPlan {
   plan::Plan plan;
@@ -82,7 +85,6 @@ class JobSetup {
   void add_rules(const ModelOptions&);
   /// A platform's file that holds measurements serves as --machine, too, where none is named.
   void add_own_measurements(const costmodel::FrameworkProfile&);
-  void predict_as(const costmodel::FrameworkProfile&, const ModelOptions&, const PlatformOptions&, graph::Graph);
   /// Where no framework is named, plans of another kind than the one that is given are predicted as they are usually run.
   void add_usual_others(const ModelOptions&, const PlatformOptions&);
   [[nodiscard]] std::unique_ptr<predict::Predictor> predictor_as(const costmodel::FrameworkProfile&, const ModelOptions&,

@@ -68,13 +68,18 @@ std::string name_of_platform(const std::string& text, const Folders& folders) {
 
 }  // namespace
 
-Platform load(const std::string& name_or_path, const Folders& folders) {
-  if (name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".json")) return read_platform_file(name_or_path);
+std::optional<std::filesystem::path> file_of(const std::string& name_or_path, const Folders& folders) {
+  if (name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".json")) return name_or_path;
   for (const auto& folder : folders) {
     const auto file = folder / (name_or_path + ".json");
     std::error_code ignored;
-    if (std::filesystem::exists(file, ignored)) return read_platform_file(file.string());
+    if (std::filesystem::exists(file, ignored)) return file;
   }
+  return std::nullopt;
+}
+
+Platform load(const std::string& name_or_path, const Folders& folders) {
+  if (const auto file = file_of(name_or_path, folders)) return read_platform_file(file->string());
   for (const auto& file : embedded_catalog())
     if (file.name == name_or_path) return read_platform_text(std::string(file.text), "catalog/" + name_or_path + ".json");
   return load(name_of_platform(name_or_path, folders), folders);

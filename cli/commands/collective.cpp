@@ -96,8 +96,7 @@ int collective(const CollectiveOptions& o, Terminal& terminal) {
   if (ranks > platforms::device_count(platform))
     throw Refusal("--ranks " + std::to_string(ranks) + ": platform " + platform.name + " has " +
                   std::to_string(platforms::device_count(platform)) + " devices; use fewer ranks, or more nodes (--nodes)");
-  const bool own_measurements = o.platform.machine.empty() && costmodel::holds_calibration(o.platform.platform);
-  const auto& machine = own_measurements ? o.platform.platform : o.platform.machine;
+  const auto machine = calibration_of(o.platform);
   const costmodel::CostModel model(platforms::device_of(platform, 0),
                                    machine.empty() ? costmodel::Calibration{} : costmodel::read_calibration(machine), "f32");
   const auto evaluator = evaluator_of(fidelity);

@@ -237,8 +237,9 @@ void print_explanation(const ExplainOptions& o, const JobSetup& setup, const Exp
     return terminal.print(result);
   }
   for (const auto& w : program.warnings) terminal.warn(w);
-  terminal.out() << plan::to_text(program.plan) << " on " << setup.platform().name << " as " << setup.predictor().framework_for(program.plan).name
-                 << " runs it: " << program.ranks << (program.ranks == 1 ? " rank, " : " ranks, ") << program.micro_batches
+  terminal.out() << plan::to_text(program.plan) << " on " << setup.platform().name << " as "
+                 << setup.predictor().framework_for(program.plan).name << " runs it: " << program.ranks
+                 << (program.ranks == 1 ? " rank, " : " ranks, ") << program.micro_batches
                  << (program.micro_batches == 1 ? " micro-batch" : " micro-batches") << " a step\n";
   print_summary(summary, terminal.out());
   print_stages(stages, o.layers, terminal.out());

@@ -75,6 +75,22 @@ TEST_CASE("sizes that are asked for are those that are shown") {
   for (const auto& law : all.at("laws")) CHECK(law.contains("source"));
 }
 
+TEST_CASE("a batch above the critical one is told: laws are of smaller ones") {
+  const auto of_batch = [](const char* batch) {
+    return result_of(
+               rehearse(std::string(
+                            "estimate zoo:gpt2 --format json --dtype bf16 --optimizer adamw --platform dgx-a100 --plan dp=8,micro_batch=4 "
+                            "--budget 1e18FLOP --batch ") +
+                        batch))
+        .at("training")
+        .at("outside_of_fit")
+        .get<std::string>();
+  };
+  // 2.1e8 / loss^4.76 tokens: at a loss of 4 are 284,000, 277 sequences of 1,024.
+  CHECK_THAT(of_batch("4096"), contains("above the critical one"));
+  CHECK(of_batch("32").find("critical") == std::string::npos);
+}
+
 TEST_CASE("what budgets cannot be asked is refused") {
   const std::string some = "--plan dp=8 ";
   check_failure(rehearse(asked(kSmall, some + "--budget 3parsecs")), 1, {"--budget 3parsecs", "1e23FLOP", "$50k"});

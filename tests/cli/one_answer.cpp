@@ -57,6 +57,25 @@ TEST_CASE("a change that another framework runs names it, and is what estimate s
   CHECK(found->at("step_share_saved").get<double>() == Approx(saved).epsilon(1e-3));
 }
 
+TEST_CASE("measurements in a platform's file are used without being named again") {
+  const std::string job = "estimate zoo:resnet50 --batch 64 --dtype bf16 --framework rehearse --plan dp=1 --format json --platform ";
+  const auto both = result_of(rehearse(job + REHEARSAL_H100 + " --machine " + REHEARSAL_H100));
+  CHECK(result_of(rehearse(job + REHEARSAL_H100)) == both);
+  CHECK(both.at("evidence").at("datasheet").get<double>() < 1);
+  CHECK(result_of(rehearse(job + "dgx-h100 --devices 1")).at("evidence").at("datasheet") == 1);
+}
+
+TEST_CASE("a trace of a simulated step says the arithmetic of the training, and import says whose file it is") {
+  const TemporaryFolder folder;
+  const auto trace = folder / "step.json", plan = folder / "plan.json";
+  const std::string job = std::string(kDecoder) + " --batch 32 --dtype bf16 --platform dgx-a100 --nodes 1 --format json ";
+  result_of(rehearse("simulate " + job + "--plan dp=8 --framework megatron-core --trace " + trace));
+  CHECK(nlohmann::json::parse(text_of(trace)).at("dtype") == "bf16");
+  check_failure(rehearse("import " + trace), 1, {"is a trace of Rehearsal"});
+  result_of(rehearse("search " + job + "--budget 20plans -o " + plan));
+  check_failure(rehearse("import " + plan), 1, {"is a plan of Rehearsal", "--plan"});
+}
+
 TEST_CASE("choices of a recipe that change nothing of a plan are named") {
   const std::string job = std::string("estimate ") + kDecoder + " --batch 32 --dtype bf16 --platform dgx-a100 --framework ";
   for (const auto& [framework, recipe] : {std::pair{"megatron-core", "tensor_overlap=on"}, std::pair{"megatron-core", "keeps_gathered=on"},

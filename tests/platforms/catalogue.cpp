@@ -65,6 +65,12 @@ void check_embedded(const std::string& folder, std::span<const EmbeddedFile> emb
 
 }  // namespace
 
+TEST_CASE("what has a slash or ends in .json is a file, and a machine of the library is not one of the working folder") {
+  CHECK(file_of("dgx-h100", {}) == std::nullopt);
+  CHECK(file_of("machine.json", {}) == std::filesystem::path("machine.json"));
+  CHECK(file_of("./machine", {}) == std::filesystem::path("./machine"));
+}
+
 TEST_CASE("the library holds the files of the catalogue as they are") {
   check_embedded("platforms/catalog", embedded_catalog());
   check_embedded("platforms/catalog/devices", embedded_devices());
