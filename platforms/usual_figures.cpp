@@ -81,8 +81,8 @@ void add_low_peaks(const Device& device, std::vector<std::string>& sentences) {
 
 /// What a GPU computes while it reads a byte, and how long it reads all of its memory: a slip of a unit in one of two figures.
 void add_odd_ratios(const Device& device, std::vector<std::string>& sentences) {
-  constexpr double kLeastFlops = 10, kMostFlops = 2000;      // GPUs with matrix units, V100 to B300: 37 (H20) to 460
-  constexpr double kLeastSeconds = 0.003, kMostSeconds = 3;  // GPUs of the catalogue: 10 ms to 0.46 s
+  constexpr double kLeastFlops = 10, kMostFlops = 2000;      // GPUs of the catalogue: 37 (H20) to 458 (GB10)
+  constexpr double kLeastSeconds = 0.003, kMostSeconds = 3;  // and 14 ms (RTX 3080) to 0.46 s (GB10)
   if (device.kind != DeviceKind::Gpu) return;
   const double bandwidth = device.memory_bandwidth.value.value();
   for (const std::string_view key : {"bf16", "f16"}) {
