@@ -9,6 +9,8 @@
 namespace rehearsal::graph {
 
 inline constexpr std::string_view kMasterSuffix = ".master";
+/// The attribute of an update whose last result is the new parameter, rounded to the 16-bit type that it names.
+inline constexpr std::string_view kRoundedTo = "rounded_to";
 /// The slot of z, and what its tensors' names end in: no model names its own so.
 inline constexpr std::string_view kAveragedSlot = "schedule_free.z", kAveragedSuffix = ".schedule_free.z";
 

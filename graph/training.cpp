@@ -177,7 +177,7 @@ class TrainingStep {
                             trainee.gradient};
     if (size_of(dtype) == 2) {
       operands.parameter = add_master(trainee.parameter);
-      operands.gradient = cast(trainee.applied, DType::F32, parameter_name);
+      if (trainee.row.build != nullptr) operands.gradient = cast(trainee.applied, DType::F32, parameter_name);
     }
     operands.slots = add_slots(trainee.row, parameter_name, operands.parameter, operands.use);
     return operands;
@@ -212,11 +212,14 @@ class TrainingStep {
     trained.updated = store(scaling, results[0], operands.parameter);
     for (std::size_t s = 0; s < operands.slots.size(); ++s) (void)store(scaling, results[s + 1], operands.slots[s]);
     if (has_master) {
-      trained.updated = cast(trained.updated, dtype, parameter_name);
+      trained.updated = rounds(operands) ? results.back() : cast(trained.updated, dtype, parameter_name);
       builder_.set_stored_in(trained.updated, trainee.parameter);
     }
     return trained;
   }
+
+  /// Does the update itself make the parameter that passes in 16 bits read? It reads their gradients then, too.
+  bool rounds(const UpdateOperands& operands) const { return size_of(builder_.type(operands.gradient).dtype) == 2; }
 
   TensorId store(LossScaling& scaling, TensorId updated, TensorId storage) {
     const TensorId kept = scaling.kept(updated, storage);
@@ -256,8 +259,9 @@ class TrainingStep {
   }
 
   std::vector<TensorId> update_nodes(const OptimizerRow& row, const UpdateOperands& operands, const std::string& name) {
-    const Attributes attributes = attributes_of(row);
+    Attributes attributes = attributes_of(row);
     if (row.build) return row.build(builder_, operands, attributes, name);
+    if (rounds(operands)) attributes.set(kRoundedTo, std::string(rehearsal::name(operands.computes_in)));
     std::vector<TensorId> inputs = {operands.parameter, operands.gradient, operands.step};
     inputs.insert(inputs.end(), operands.slots.begin(), operands.slots.end());
     return builder_.add(row.op, std::move(inputs), attributes, {name, Phase::Update, NodeId::None, {}});

@@ -36,12 +36,15 @@ plan::KernelOffer CpuBackend::offer(const plan::LocalNode& node) const {
   return known_[signature] = *offer;
 }
 
-/// Fast kernels say themselves which types they know. The reference ones that compute know f32 and f64; those that only move elements do
-/// not look at them.
+/// Fast kernels say themselves which types they know. The reference ones that compute know f32 and f64, and updates gradients of 16 bits
+/// beside them; those that only move elements do not look at them.
 std::optional<plan::KernelOffer> CpuBackend::direct_offer(const plan::LocalNode& node, std::string& reasons) const {
   if (auto offer = fast_.offer(node, reasons)) return offer;
-  const bool moves = node.schema.family == graph::CostFamily::Movement || node.schema.family == graph::CostFamily::Gather;
-  if (!moves && WidenedNode::applies(node.inputs, node.outputs)) return std::nullopt;
+  const auto family = node.schema.family;
+  const bool moves = family == graph::CostFamily::Movement || family == graph::CostFamily::Gather;
+  const bool updates =
+      family == graph::CostFamily::Optimizer && node.outputs[0]->dtype == DType::F32 && node.inputs[0]->dtype == DType::F32;
+  if (!moves && !updates && WidenedNode::applies(node.inputs, node.outputs)) return std::nullopt;
   return reference_.offer(node, reasons);
 }
 

@@ -1,6 +1,7 @@
 // Updates of parameters: operands (parameter, gradient, step or none, state...), results (parameter, state...).
 
 #include "base/error.hpp"
+#include "graph/master_weights.hpp"
 #include "graph/noise_scale.hpp"
 #include "graph/ops/labels.hpp"
 #include "graph/ops/op_families.hpp"
@@ -27,16 +28,37 @@ void require_like_first(const NodeView& node, std::size_t operand) {
                  ", it must be like operand 0 " + to_text(node.input(0).shape));
 }
 
-/// (parameter, gradient, step, state...) -> (parameter, state...)
+bool has_16_bits(DType type) { return type == DType::F16 || type == DType::BF16; }
+
+/// Like the parameter, or as passes in 16 bits make it for a parameter in f32.
+void require_gradient(const NodeView& node) {
+  const auto &parameter = node.input(0), &gradient = node.input(1);
+  const bool of_passes = parameter.dtype == DType::F32 && has_16_bits(gradient.dtype) && gradient.shape == parameter.shape;
+  if (!of_passes) require_like_first(node, 1);
+}
+
+/// The parameter as passes in 16 bits read it.
+TensorType rounded_parameter(const NodeView& node, std::string_view type_name) {
+  const auto type = dtype_from_name(type_name);
+  if (!type || !has_16_bits(*type))
+    throw BadInput("attribute '" + std::string(kRoundedTo) + "' is \"" + std::string(type_name) + "\", it must be f16 or bf16");
+  if (node.input(0).dtype != DType::F32)
+    throw BadInput("attribute '" + std::string(kRoundedTo) + "' is for parameters in f32, this one is in " +
+                   std::string(name(node.input(0).dtype)));
+  return {*type, node.input(0).shape};
+}
+
+/// (parameter, gradient, step, state...) -> (parameter, state..., with kRoundedTo the parameter in 16 bits)
 std::vector<TensorType> infer_update(const NodeView& node) {
   require_inputs(node, 2, node.inputs.size());
   require_counted(node, 2);
+  require_gradient(node);
   std::vector<TensorType> results = {node.input(0)};
-  for (std::size_t i = 1; i < node.inputs.size(); ++i) {
-    if (i == 2) continue;
+  for (std::size_t i = kFirstState; i < node.inputs.size(); ++i) {
     require_like_first(node, i);
-    if (i >= kFirstState) results.push_back(node.input(i));
+    results.push_back(node.input(i));
   }
+  if (const auto type = node.attributes.text(kRoundedTo, ""); !type.empty()) results.push_back(rounded_parameter(node, type));
   return results;
 }
 

@@ -33,6 +33,10 @@ const graph::TrainedParameter& RoleBuilder::updated_by_adam(BufferIndex gradient
   if (graph::schema(update).name != kAdam)
     refuse("it sums first moments, and " + g_[parameter->value].name + " is updated by " + std::string(graph::schema(update).name),
            "use --optimizer adam or adamw");
+  if (g_[t].type.dtype != g_[update.inputs[0]].type.dtype)
+    refuse("it sums first moments, which are " + std::string(name(g_[update.inputs[0]].type.dtype)) + ", and the gradient of " +
+               g_[parameter->value].name + " is " + std::string(name(g_[t].type.dtype)),
+           "use --dtype f32");
   if (users.size() != 1 || users.front() != parameter->update)
     refuse("the gradient of " + g_[parameter->value].name + " goes through " +
                (users.empty() ? "nothing" : std::string(graph::schema(g_[users.front()]).name)) +

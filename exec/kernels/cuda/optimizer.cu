@@ -6,7 +6,9 @@
 
 #include "exec/kernels/cuda/families.hpp"
 #include "exec/kernels/cuda/cuda_kernel.hpp"
+#include "exec/kernels/cuda/neighbours.hpp"
 #include "exec/kernels/cuda/packs.hpp"
+#include "exec/kernels/reference/mixed_update.hpp"
 #include "exec/kernels/reference/moments.hpp"
 
 namespace rehearsal::exec::cuda {
@@ -21,14 +23,17 @@ R number(const Call& call, const char* key, double otherwise) {
   return static_cast<R>(call.attributes().number(key, otherwise));
 }
 
-/// New values of a parameter and its states; Rule::prepare finds what all elements share.
-template <class T, class Rule>
+/// New values of a parameter and its states; Rule::prepare finds what all elements share. G: of the gradient, and of the parameter's
+/// rounding where there is one.
+template <class T, class G, class Rule>
 struct Update {
   Packs<T> packs;
-  const T *p, *g;
+  const T* p;
+  const G* g;
   const T* old[kMostStates];  ///< nullptr: 0
   T* fresh[kMostStates];      ///< nullptr: not kept
   T* out;
+  G* rounded;  ///< nullptr: nobody reads it
   Rule rule;
 
   REHEARSAL_BODY void operator()(const Team& team, std::int64_t row) const {
@@ -37,16 +42,19 @@ struct Update {
     const std::int64_t first = row * kPacksOfTeam, end = first + kPacksOfTeam, all = packs.packs();
     for (std::int64_t i = first + team.rank(); i < end && i < all; i += team.size()) {
       auto parameters = packs.load(p, i);
-      const auto gradients = packs.load(g, i);
+      const auto gradients = packs.load_beside(g, i);
       Pack<T> states[kMostStates] = {};
       for (int s = 0; s < Rule::kStates; ++s)
         if (old[s] != nullptr) states[s] = packs.load(old[s], i);
+      Few<G, Pack<T>::kSize> roundings;
       for (int k = 0; k < Pack<T>::kSize; ++k) {
         R state[kMostStates] = {real(states[0].at[k]), real(states[1].at[k])};
-        parameters.at[k] = static_cast<T>(rule(shared, real(parameters.at[k]), real(gradients.at[k]), state));
+        parameters.at[k] = static_cast<T>(rule(shared, real(parameters.at[k]), static_cast<R>(real(gradients.at[k])), state));
+        roundings.at[k] = static_cast<G>(parameters.at[k]);
         for (int s = 0; s < Rule::kStates; ++s) states[s].at[k] = static_cast<T>(state[s]);
       }
       packs.store(out, i, parameters);
+      if (rounded != nullptr) packs.store_beside(rounded, i, roundings);
       for (int s = 0; s < Rule::kStates; ++s)
         if (fresh[s] != nullptr) packs.store(fresh[s], i, states[s]);
     }
@@ -57,19 +65,41 @@ template <template <class> class Rule>
 struct Optimizer {
   template <class T>
   static void run(const Call& call) {
+    run_mixed<T, T>(call);
+  }
+  template <class T, class G>
+  static void run_mixed(const Call& call) {
     using Chosen = Rule<Real<T>>;
-    Update<T, Chosen> body{{graph::element_count(call.in_shape(0)), are_aligned({call.in<T>(0), call.in<T>(1), call.out<T>()})},
-                           call.in<T>(0), call.in<T>(1), {}, {}, call.out<T>(), Chosen(call)};
+    const std::size_t last = call.outputs.size() - 1;
+    G* const rounded = reference::rounds_parameter(call) ? call.out<G>(last) : nullptr;
+    const bool aligned = are_aligned({call.in<T>(0), call.in<G>(1), call.out<T>(), rounded});
+    Update<T, G, Chosen> body{
+        {graph::element_count(call.in_shape(0)), aligned}, call.in<T>(0), call.in<G>(1), {}, {}, call.out<T>(), rounded, Chosen(call)};
+    const std::size_t kept = last + (rounded == nullptr ? 1 : 0);  // parameter and states
     for (int s = 0; s < Chosen::kStates; ++s) {
       const std::size_t operand = Chosen::kFirstState + static_cast<std::size_t>(s), result = 1 + static_cast<std::size_t>(s);
       body.old[s] = call.has_input(operand) ? call.in<T>(operand) : nullptr;
-      body.fresh[s] = call.has_output(result) ? call.out<T>(result) : nullptr;
+      body.fresh[s] = result < kept && call.has_output(result) ? call.out<T>(result) : nullptr;
       body.packs.aligned = body.packs.aligned && are_aligned({body.old[s], body.fresh[s]});
     }
     const std::int64_t packs = body.packs.packs();
     for_each_row(call.context.stream, (packs + kPacksOfTeam - 1) / kPacksOfTeam, std::min(packs, kPacksOfTeam), body);
   }
 };
+
+/// Updates of parameters in f32 whose passes compute in 16 bits, and of those whose gradient has their own type.
+template <template <class> class Rule>
+std::unique_ptr<Kernel> make_update(const KernelRequest& request, std::string& reason) {
+  const DType parameter = request.view().input(0).dtype, gradient = request.view().input(1).dtype;
+  const bool rounds = request.attributes.has(graph::kRoundedTo);
+  if (parameter == gradient && !rounds) return make_by_output<Optimizer<Rule>, Floats>(request, reason);
+  if (parameter == DType::F32 && (!rounds || request.outputs.back()->dtype == gradient)) {
+    if (gradient == DType::BF16) return reference::make_kernel(request, &Optimizer<Rule>::template run_mixed<float, BFloat16>, reason);
+    if (gradient == DType::F16) return reference::make_kernel(request, &Optimizer<Rule>::template run_mixed<float, Half>, reason);
+  }
+  reason = "the gradient in " + std::string(name(gradient)) + " of a parameter in " + std::string(name(parameter));
+  return nullptr;
+}
 
 struct Nothing {};
 
@@ -335,11 +365,11 @@ struct Novograd {
 
 constexpr std::string_view kName = "cuda:optimizer";
 const KernelRow kRows[] = {
-    {"SgdUpdate", kName, make_by_output<Optimizer<Sgd>, Floats>},
-    {"AdamUpdate", kName, make_by_output<Optimizer<Adam>, Floats>},
-    {"NadamUpdate", kName, make_by_output<Optimizer<Nadam>, Floats>},
-    {"RmspropUpdate", kName, make_by_output<Optimizer<Rmsprop>, Floats>},
-    {"AdagradUpdate", kName, make_by_output<Optimizer<Adagrad>, Floats>},
+    {"SgdUpdate", kName, make_update<Sgd>},
+    {"AdamUpdate", kName, make_update<Adam>},
+    {"NadamUpdate", kName, make_update<Nadam>},
+    {"RmspropUpdate", kName, make_update<Rmsprop>},
+    {"AdagradUpdate", kName, make_update<Adagrad>},
     {"LarsUpdate", kName, make_by_output<Optimizer<Lars>, Floats>},
     {"LambDirection", kName, make_by_output<Optimizer<LambDirection>, Floats>},
     {"LinearCombination", kName, make_by_output<Optimizer<LinearCombination>, Floats>},

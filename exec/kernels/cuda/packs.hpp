@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "exec/kernels/cuda/neighbours.hpp"
 #include "exec/kernels/cuda/numbers.hpp"
 
 namespace rehearsal::exec::cuda {
@@ -59,6 +60,23 @@ struct Packs {
     for (int k = 0; k < Pack<T>::kSize; ++k)
       if (first + k < count) loaded.at[k] = from[first + k];
     return loaded;
+  }
+  /// The elements of another type that lie beside those of a pack, in a tensor of as many.
+  template <class Other>
+  REHEARSAL_BODY Few<Other, Pack<T>::kSize> load_beside(const Other* from, std::int64_t pack) const {
+    const std::int64_t first = pack * Pack<T>::kSize;
+    if (is_whole(pack)) return load_few<Pack<T>::kSize>(from + first);
+    Few<Other, Pack<T>::kSize> loaded{};
+    for (int k = 0; k < Pack<T>::kSize; ++k)
+      if (first + k < count) loaded.at[k] = from[first + k];
+    return loaded;
+  }
+  template <class Other>
+  REHEARSAL_BODY void store_beside(Other* to, std::int64_t pack, const Few<Other, Pack<T>::kSize>& stored) const {
+    const std::int64_t first = pack * Pack<T>::kSize;
+    if (is_whole(pack)) return store_few(to + first, stored);
+    for (int k = 0; k < Pack<T>::kSize; ++k)
+      if (first + k < count) to[first + k] = stored.at[k];
   }
   REHEARSAL_BODY void store(T* to, std::int64_t pack, const Pack<T>& stored) const {
     const std::int64_t first = pack * Pack<T>::kSize;

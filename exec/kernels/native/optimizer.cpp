@@ -2,22 +2,21 @@
 
 #include "exec/kernels/native/families.hpp"
 #include "exec/kernels/native/native.hpp"
+#include "exec/kernels/reference/mixed_update.hpp"
 #include "exec/kernels/reference/moments.hpp"
 
 namespace rehearsal::exec::native {
 namespace {
-
-std::int64_t count_of(const Call& call) { return graph::element_count(call.in_shape(0)); }
 
 /// Operands: parameter, gradient, step, momentum?
 void run_sgd(const Call& call) {
   const auto& a = call.attributes();
   const SgdStep step{static_cast<float>(a.number("lr", 1e-3)), static_cast<float>(a.number("momentum", 0)),
                      static_cast<float>(a.number("weight_decay", 0)), a.number("nesterov", 0) != 0};
-  const bool momentum = call.has_output(1);
-  parallel_ranges(call.threads(), count_of(call), kElementsWorthAThread, [&](std::int64_t first, std::int64_t last) {
-    loops().sgd(call.out<float>(0) + first, call.in<float>(0) + first, call.in<float>(1) + first,
-                momentum ? call.out<float>(1) + first : nullptr, momentum ? call.in<float>(3) + first : nullptr, last - first, step);
+  const bool momentum = call.has_input(3);
+  reference::each_block<float>(call, kElementsWorthAThread, [&](std::int64_t first, std::int64_t last, const float* gradients) {
+    loops().sgd(call.out<float>(0) + first, call.in<float>(0) + first, gradients, momentum ? call.out<float>(1) + first : nullptr,
+                momentum ? call.in<float>(3) + first : nullptr, last - first, step);
   });
 }
 
@@ -38,17 +37,26 @@ void run_adam(const Call& call) {
                       static_cast<float>(weights.most() * (1 - std::pow(weights.beta1, static_cast<double>(t)))),
                       weights.holds(),
                       a.number("decoupled", 0) != 0};
-  parallel_ranges(call.threads(), count_of(call), kElementsWorthAThread, [&](std::int64_t first, std::int64_t last) {
+  reference::each_block<float>(call, kElementsWorthAThread, [&](std::int64_t first, std::int64_t last, const float* gradients) {
     float* moments[] = {call.out<float>(1) + first, call.out<float>(2) + first};
     const float* old[] = {call.in<float>(3) + first, call.in<float>(4) + first};
-    loops().adam(call.out<float>(0) + first, call.in<float>(0) + first, call.in<float>(1) + first, moments, old, last - first, step);
+    loops().adam(call.out<float>(0) + first, call.in<float>(0) + first, gradients, moments, old, last - first, step);
   });
 }
 
+/// Parameter and states in f32; only the gradient, and the parameter's rounding, may be of 16 bits.
+bool takes_update(const KernelRequest& request, std::string& reason) {
+  std::vector<std::optional<graph::TensorType>> inputs(request.inputs.begin(), request.inputs.end()),
+      outputs(request.outputs.begin(), request.outputs.end());
+  if (inputs[1] && is_narrow(inputs[1]->dtype)) inputs[1]->dtype = DType::F32;
+  if (request.attributes.has(graph::kRoundedTo)) outputs.pop_back();
+  return takes_f32({request.schema, request.attributes, inputs, outputs, request.input_formats, request.output_formats}, reason);
+}
+
 std::unique_ptr<Kernel> make_sgd(const KernelRequest& request, std::string& reason) {
-  if (!takes_f32(request, reason)) return nullptr;
+  if (!takes_update(request, reason)) return nullptr;
   const auto view = request.view();
-  const bool state = view.has_input(3) && view.has_output(1), momentum = request.attributes.number("momentum", 0) != 0;
+  const bool state = view.has_input(3), momentum = request.attributes.number("momentum", 0) != 0;
   if (state != momentum) {
     reason = "momentum needs its state, and only it";
     return nullptr;
@@ -57,7 +65,7 @@ std::unique_ptr<Kernel> make_sgd(const KernelRequest& request, std::string& reas
 }
 
 std::unique_ptr<Kernel> make_adam(const KernelRequest& request, std::string& reason) {
-  if (!takes_f32(request, reason)) return nullptr;
+  if (!takes_update(request, reason)) return nullptr;
   const auto view = request.view();
   if (!view.has_input(3) || !view.has_input(4) || !view.has_output(1) || !view.has_output(2)) {
     reason = "needs both moments";

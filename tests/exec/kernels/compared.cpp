@@ -65,6 +65,17 @@ void compare_images(const OneNode& node, Accuracy accuracy) {
 
 }  // namespace
 
+void compare_mixed(const OneNode& node) {
+  INFO(node.op << ", operands of several types");
+  const auto found = run(node, DType::F32), expected = run_reference(node, DType::F32);
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    INFO("result " << i << ", at most " << apart(found[i].values, expected[i].values) << " apart");
+    CHECK(close(found[i].values, expected[i].values, tolerance(found[i].dtype.value_or(DType::F32))));
+  }
+  CHECK(same_bits(found, run(node, DType::F32)));
+}
+
 Array numbers(graph::Shape shape, double seed) {
   Array array = Array::range(std::move(shape), seed, 1);
   for (double& v : array.values) v = std::sin(v * 12.9898 + seed);

@@ -18,5 +18,7 @@ enum class Accuracy : std::uint8_t { Exact, OfType, OfWeights };
 /// Runs the node twice in each of f64, f32, f16 and bf16: the results must have the same bits, and be those of the reference kernel in f64
 /// on the same rounded operands, to what the type resolves of the largest element. With images among the operands, once more channels-last.
 void compare(const OneNode& node, Accuracy accuracy = Accuracy::OfType);
+/// The same of a node whose operands have several types, in f32 where they have none of their own. No operand is an image.
+void compare_mixed(const OneNode& node);
 
 }  // namespace rehearsal::exec

@@ -363,6 +363,24 @@ TEST_CASE("fast optimizer steps agree with the reference") {
           Format::Plain, "native:optimizer", 2);
 }
 
+TEST_CASE("fast optimizer steps read gradients of 16 bits, and round the parameter, block by block") {
+  const Shape p{5, 700};  // three blocks and a short one
+  for (const DType narrow : {DType::BF16, DType::F16})
+    for (const bool rounds : {false, true})
+      for (const int threads : {1, 2}) {
+        graph::Attributes attributes{{"lr", 0.1}, {"weight_decay", 0.01}, {"momentum", 0.9}};
+        if (rounds) attributes.set("rounded_to", std::string(name(narrow)));
+        const std::vector<DType> types{DType::F32, narrow, DType::I64, DType::F32, DType::F32};
+        CHECK(compared({"SgdUpdate", attributes, {p, p, {}, p}, types, {0, 0, 3, 0.5}}, Format::Plain, threads) == "native:optimizer");
+        CHECK(compared({"AdamUpdate", attributes, {p, p, {}, p, p}, types, {0, 0, 3, 0.5, 0.5}}, Format::Plain, threads) ==
+              "native:optimizer");
+        CHECK(compared({"RmspropUpdate", attributes, {p, p, {}, p, p}, types, {0, 0, 3, 0.5, 0.5}}, Format::Plain, threads) ==
+              "reference:any");
+        attributes.set("momentum", 0.0);
+        CHECK(compared({"SgdUpdate", attributes, {p, p, {}}, types, {0, 0, 3}}, Format::Plain, threads) == "native:optimizer");
+      }
+}
+
 TEST_CASE("fast kernels leave f64 to the reference") {
   check({"Relu", {}, {{4, 4}}, {DType::F64}}, Format::Plain, "reference:any");
   check({"MatMul", {}, {{4, 4}, {4, 4}}, {DType::F64, DType::F64}}, Format::Plain, "reference:any");

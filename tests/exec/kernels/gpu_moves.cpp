@@ -48,6 +48,25 @@ TEST_CASE("optimizers step alike in every type, over more than a team and with a
   compare({"AdamUpdate", decays, {Array{{0}, {}}, Array{{0}, {}}, step, Array{{0}, {}}, Array{{0}, {}}}});
 }
 
+TEST_CASE("optimizers read gradients of 16 bits beside parameters in f32, and round these") {
+  const graph::Shape shape{131, 67};
+  const Array p = numbers(shape, 1), first = numbers(shape, 3), second = positive(shape, 4), step = scalar(3, DType::I64);
+  for (const DType narrow : {DType::BF16, DType::F16})
+    for (const bool rounds : {false, true}) {
+      Array g = numbers(shape, 2);
+      g.dtype = narrow;
+      graph::Attributes decays{{"lr", 0.1}, {"weight_decay", 0.01}, {"momentum", 0.9}};
+      if (rounds) decays.set("rounded_to", std::string(name(narrow)));
+      compare_mixed({"SgdUpdate", decays, {p, g, step, first}});
+      compare_mixed({"AdamUpdate", decays, {p, g, step, first, second}});
+      compare_mixed({"NadamUpdate", decays, {p, g, step, first, second}});
+      compare_mixed({"RmspropUpdate", decays, {p, g, step, second, first}});
+      compare_mixed({"AdagradUpdate", decays, {p, g, step, second}});
+      decays.set("momentum", 0.0);
+      compare_mixed({"SgdUpdate", decays, {p, g, step}});
+    }
+}
+
 TEST_CASE("rows are picked by packs and by elements, and gradients of one row are added over pieces") {
   // 97 indices of 13 rows: most rows several times, in 4 pieces; runs that begin in one piece and end in a later one
   for (const std::int64_t inner : {16, 5}) {

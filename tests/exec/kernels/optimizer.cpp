@@ -3,6 +3,7 @@
 #include "exec/play/interpreter.hpp"
 #include "graph/training.hpp"
 #include "tests/catch.hpp"
+#include "tests/exec/kernels/one_node.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::exec;
@@ -145,4 +146,55 @@ TEST_CASE("elements of gradients are clipped to a magnitude, before the norm") {
   // then |g| = sqrt(0.25 + 0.5625) to 0.5
   const double factor = 0.5 / (std::sqrt(0.8125) + 1e-6);
   check(train("sgd", {{"lr", 0.1}}, 1, 0.5, 0.75)[0], 1 - 0.05 * factor, -2 - 0.075 * factor);
+}
+
+TEST_CASE("an update reads gradients in bf16 and rounds the parameter that it leaves in f32") {
+  // lr 2^-9: 1 - 2^-9 lies halfway between 1 - 2^-8 and 1, which is even; 1 - 2^-9 * 2 is 1 - 2^-8, a number of bf16
+  const Array p{{2}, {1, 1}, DType::F32}, g{{2}, {1, 2}, DType::BF16}, step{{}, {1}, DType::I64};
+  const graph::Attributes sgd{{"lr", 0x1p-9}, {"rounded_to", std::string("bf16")}};
+  const auto plain = run({"SgdUpdate", sgd, {p, g, step}});
+  REQUIRE(plain.size() == 2);
+  CHECK(plain[0].values == std::vector<double>{1 - 0x1p-9, 1 - 0x1p-8});
+  CHECK(plain[1].values == std::vector<double>{1, 1 - 0x1p-8});
+  // momentum 0.5 from 2: buffers 2 and 3; p = 1 - 2 * 2^-9 and 1 - 3 * 2^-9, halfway between 1 - 2^-7 and 1 - 2^-8, of which 1 - 2^-7 is
+  // even
+  auto momentum = sgd;
+  momentum.set("momentum", 0.5);
+  const auto moved = run({"SgdUpdate", momentum, {p, g, step, Array{{2}, {2, 2}, DType::F32}}});
+  REQUIRE(moved.size() == 3);
+  CHECK(moved[0].values == std::vector<double>{1 - 0x1p-8, 1 - 3 * 0x1p-9});
+  CHECK(moved[1].values == std::vector<double>{2, 3});
+  CHECK(moved[2].values == std::vector<double>{1 - 0x1p-8, 1 - 0x1p-7});
+}
+
+TEST_CASE("in 16 bits an optimizer of one operator updates without casts, and steps as with them") {
+  // Every optimizer that is one node: that of the table below, from p = {1, -2} with gradients of a product in bf16.
+  for (const auto& row : graph::optimizer_table()) {
+    if (row.build != nullptr) continue;
+    INFO(row.name);
+    graph::GraphBuilder builder;
+    const TensorId a = builder.add_input("a", {DType::BF16, {2}});
+    const TensorId p = builder.add_stored("p", {DType::BF16, {2}}, graph::TensorRole::Parameter,
+                                          graph::contents_of(graph::Value::of_reals({1, -2}, {2}, DType::F32)));
+    const TensorId product = builder.add1("Mul", {a, p});
+    builder.set_outputs({builder
+                             .add("ReduceSum", {product}, {{"axes", std::vector<std::int64_t>{0}}, {"keepdims", std::int64_t{0}}},
+                                  {"", Phase::Forward, graph::NodeId::None, {"loss"}})
+                             .front()});
+    graph::TrainingOptions options;
+    options.optimizer = {std::string(row.name), {}};
+    const auto training = graph::build_training_graph(std::move(builder).build(), options);
+    for (const auto& node : training.graph.nodes())
+      if (node.phase == Phase::Update) CHECK(graph::schema(node).name != "Cast");
+    Interpreter interpreter(training.graph);
+    interpreter.set_reals(training.graph.find("a"), std::vector<double>{0.5, 1});
+    for (int step = 0; step < 3; ++step) {
+      interpreter.run(step);
+      const auto master = interpreter.get_reals(training.graph.find("p.master")), rounded = interpreter.get_reals(training.graph.find("p"));
+      for (std::size_t i = 0; i < 2; ++i) {
+        CHECK(std::abs(rounded[i] - master[i]) <= 0x1p-8 * std::abs(master[i]));  // half a unit of 8 digits
+        CHECK(std::abs(master[i]) != (i == 0 ? 1 : 2));
+      }
+    }
+  }
 }

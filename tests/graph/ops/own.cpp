@@ -48,6 +48,21 @@ TEST_CASE("a range has a step, an end, and no more elements than can be") {
   CHECK(says(refusal_of("Range", {}, range(0, 1e30, 1)), {"limit", "elements"}));
 }
 
+TEST_CASE("an update takes gradients of 16 bits for a parameter in f32, and rounds the parameter to such a type") {
+  const TensorType wide{DType::F32, {2, 3}}, narrow{DType::BF16, {2, 3}}, step{DType::I64, {}};
+  const Attributes rounded{{"rounded_to", std::string("bf16")}};
+  const auto results = [&](Types types, const Attributes& attributes) { return schema(op("AdamUpdate")).infer({types, {}, attributes}); };
+  CHECK(results({wide, narrow, step, wide, wide}, {}) == std::vector<TensorType>{wide, wide, wide});
+  CHECK(results({wide, narrow, step, wide, wide}, rounded) == std::vector<TensorType>{wide, wide, wide, narrow});
+  // 6 elements: parameter and states read and written in 4 bytes, gradient and rounding in 2, and the step
+  CHECK(RowOn("AdamUpdate", Types{wide, narrow, step, wide, wide}, rounded).work().bytes.value() == 6 * (6 * 4 + 2 * 2) + 8);
+  CHECK(says(refusal_of("AdamUpdate", {wide, TensorType{DType::BF16, {3, 2}}, step, wide, wide}), {"operand 0", "1"}));
+  CHECK(says(refusal_of("AdamUpdate", {wide, TensorType{DType::F64, {2, 3}}, step, wide, wide}), {"f64"}));
+  CHECK(says(refusal_of("AdamUpdate", {narrow, wide, step, narrow, narrow}), {"bf16", "f32"}));
+  CHECK(says(refusal_of("AdamUpdate", {wide, narrow, step, wide, wide}, {{"rounded_to", std::string("f64")}}), {"rounded_to", "bf16"}));
+  CHECK(says(refusal_of("AdamUpdate", {narrow, narrow, step, narrow, narrow}, rounded), {"rounded_to", "f32"}));
+}
+
 TEST_CASE("connectives take truths, bits take whole numbers, and choices a truth") {
   const TensorType truths{DType::Bool, {2}}, numbers{DType::F32, {2}}, integers{DType::I64, {2}};
   for (const auto* name : {"And", "Or", "Xor"}) {
