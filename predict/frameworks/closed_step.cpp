@@ -211,7 +211,7 @@ class ReplicaPlayer {
     else if (gathers_every_pass(job_))
       run_gathered(stage, c, true);
     else if (reduces_beside(c, m))
-      run_and_reduce(stage, c, false);
+      run_and_reduce(stage, c, m, false);
     else
       run_backward(stage, c, m);
     if (c > 0) backward_[c][m] = handed_over(stage, c - 1, step_.stage_of(c - 1));
@@ -220,18 +220,32 @@ class ReplicaPlayer {
 
   void run_backward(std::size_t stage, std::size_t c, std::size_t m) {
     clocks_[stage].run(last(m) ? chunks_[c].last_backward : chunks_[c].backward);
-    if (last(m) && reduces()) start_sums(stage, c);
+    sum_behind(stage, c, m);
   }
 
   void run_weights(std::size_t stage, std::size_t c, std::size_t m) {
-    if (reduces_beside(c, m)) return run_and_reduce(stage, c, true);
+    if (reduces_beside(c, m)) return run_and_reduce(stage, c, m, true);
     clocks_[stage].run(chunks_[c].weight_gradients);
-    if (last(m) && reduces()) start_sums(stage, c);
+    sum_behind(stage, c, m);
+  }
+
+  /// Sums of a micro-batch's gradients behind its backward pass; those of the last one, where nothing runs beside, wait for the update.
+  void sum_behind(std::size_t stage, std::size_t c, std::size_t m) {
+    if (reduces(m)) return start_sums(stage, c, last(m));
+    if (last(m) || !scatters_every_micro_batch(job_)) return;
+    start_sums(stage, c, false);
+    clocks_[stage].wait_for_messages(clocks_[stage].messages());
   }
 
   [[nodiscard]] bool last(std::size_t m) const { return m + 1 == static_cast<std::size_t>(micro_batches_); }
-  [[nodiscard]] bool reduces() const { return has_replicas(job_) && overlaps(job_); }
-  [[nodiscard]] bool reduces_beside(std::size_t c, std::size_t m) const { return last(m) && reduces() && !step_.sums_in_bubble(c); }
+  [[nodiscard]] bool reduces(std::size_t m) const {
+    return has_replicas(job_) && overlaps(job_) && (last(m) || scatters_every_micro_batch(job_));
+  }
+  [[nodiscard]] bool reduces_beside(std::size_t c, std::size_t m) const { return reduces(m) && !step_.sums_in_bubble(c); }
+  /// Groups of replicas that shard by themselves add up their parts once, behind the last micro-batch.
+  [[nodiscard]] static double sum_seconds(const StepTimer& timer, double elements, bool last) {
+    return timer.reduction(elements) - (last ? 0 : timer.sum_of_copies(elements));
+  }
 
   /// What lies between two chunks, in either direction.
   double handed_over(std::size_t stage, std::size_t boundary, int to) {
@@ -239,34 +253,37 @@ class ReplicaPlayer {
     return to == static_cast<int>(stage) ? clock.device() : clock.send(timer(stage).send(step_.boundary_bytes(boundary)));
   }
 
-  /// The last micro-batch's backward pass: buckets of gradients are summed as they become full.
-  void run_and_reduce(std::size_t stage, std::size_t c, bool weights_alone) {
+  /// A backward pass beside which buckets of gradients are summed as they become full.
+  void run_and_reduce(std::size_t stage, std::size_t c, std::size_t m, bool weights_alone) {
     auto& clock = clocks_[stage];
     const auto& timer = this->timer(stage);
+    const bool again = job_.recompute == Recompute::FullExceptLast && !last(m);  // segments are of a pass that keeps what it needs
     BucketFiller bucket(bucket_elements(job_, job_.precision_on(lane_.groups[stage])));
     for (auto piece = step_.chunks[c].rbegin(); piece != step_.chunks[c].rend(); ++piece) {
       const auto& part = timer.parts()[piece->part];
-      for (int r = 0; r < piece->count; ++r)
+      for (int r = 0; r < piece->count; ++r) {
+        if (again && !weights_alone) clock.run(part.again.queue);
         for (const auto& segment : weights_alone ? part.weight_segments : part.segments) {
           clock.run(segment.queue);
           if (segment.elements <= 0) continue;
-          if (const auto full = bucket.add(segment.elements)) clock.start(timer.reduction(*full));
+          if (const auto full = bucket.add(segment.elements)) clock.start(sum_seconds(timer, *full, last(m)));
         }
+      }
     }
     clock.run({0, chunks_[c].accumulate, chunks_[c].accumulate});
-    if (const auto rest = bucket.rest()) clock.start(timer.reduction(*rest));
+    if (const auto rest = bucket.rest()) clock.start(sum_seconds(timer, *rest, last(m)));
   }
 
   /// Sums of a chunk's gradients, one after the other from now on.
-  void start_sums(std::size_t stage, std::size_t c) {
+  void start_sums(std::size_t stage, std::size_t c, bool last) {
     const auto& timer = this->timer(stage);
     const double capacity = bucket_elements(job_, job_.precision_on(lane_.groups[stage]));
-    for (const double bucket : gradient_buckets(timer, step_.chunks[c], capacity)) clocks_[stage].start(timer.reduction(bucket));
+    for (const double bucket : gradient_buckets(timer, step_.chunks[c], capacity)) clocks_[stage].start(sum_seconds(timer, bucket, last));
   }
 
   /// All gradients of a stage, after its last backward pass.
   void reduce_apart(std::size_t stage) {
-    for (int own = shape_.chunks - 1; own >= 0; --own) start_sums(stage, step_.chunk_of(static_cast<int>(stage), own));
+    for (int own = shape_.chunks - 1; own >= 0; --own) start_sums(stage, step_.chunk_of(static_cast<int>(stage), own), true);
   }
 
   /// Every unit waits for the bucket of parameters that it is in.

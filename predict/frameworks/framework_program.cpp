@@ -6,6 +6,7 @@
 
 #include "plan/lowering/lowering.hpp"
 #include "predict/frameworks/memory.hpp"
+#include "predict/frameworks/priced_role.hpp"
 #include "predict/frameworks/program_axes.hpp"
 
 namespace rehearsal::predict::frameworks {
@@ -18,9 +19,6 @@ using plan::InstructionKind;
 using plan::Stream;
 using plan::When;
 
-/// Where an instruction stands, for those that wait for it.
-using Place = plan::Dependency;
-
 /// Ranks that do the same.
 struct PlaceOfRole {
   int stage = 0;
@@ -29,19 +27,19 @@ struct PlaceOfRole {
 };
 
 /// Builds what ranks of one stage on one kind of device do.
-class RoleWriter {
+class RoleWriter : private PricedRole {
  public:
   RoleWriter(const StagedStep& step, const FoldedModel& model, const plan::Program& program, PlaceOfRole place)
-      : step_(step),
+      : PricedRole(step.job.profile.name),
+        step_(step),
         job_(step.job),
         model_(model),
         axes_(job_, program),
         timer_(*place.timer),
-        stage_(place.stage),
         element_bytes_(job_.precision_on(place.group).element_bytes),
         gradient_bytes_(gradient_bytes(job_, job_.precision_on(place.group))),
         bucket_elements_(bucket_elements(job_, job_.precision_on(place.group))) {
-    role_.stage = place.stage;
+    role_.stage = stage_ = place.stage;
     role_.outline = outline_of(step, place.stage);
     role_.variant_samples = {static_cast<std::int64_t>(std::max(1.0, job_.micro_batch))};
     role_.variant_of.assign(static_cast<std::size_t>(step.shape.micro_batches), 0);
@@ -60,84 +58,10 @@ class RoleWriter {
     write_slots();
   }
 
-  [[nodiscard]] plan::Role take_role() { return std::move(role_); }
-  [[nodiscard]] RoleCosts take_costs() { return std::move(costs_); }
+  using PricedRole::take_costs;
+  using PricedRole::take_role;
 
  private:
-  /// What an instruction lasts: of host and device.
-  using Cost = costmodel::LaunchQueue;
-  static Cost alone(double seconds) { return {0, seconds, seconds}; }
-
-  std::uint16_t open(BodyKind kind, int chunk) {
-    plan::Body body;
-    body.kind = kind;
-    body.chunk = static_cast<std::uint16_t>(chunk);
-    role_.bodies.push_back(std::move(body));
-    costs_.seconds.emplace_back();
-    costs_.launches.emplace_back();
-    return static_cast<std::uint16_t>(role_.bodies.size() - 1);
-  }
-
-  Place emit(std::uint16_t body, Instruction i, const Cost& cost) {
-    const auto rate = i.kind == InstructionKind::Kernel ? costmodel::Mechanism::MatrixRate : costmodel::Mechanism::LinkBandwidth;
-    costs_.seconds[body].push_back({{Seconds(cost.device), rate, 0, costmodel::Evidence::Fitted}});
-    costs_.launches[body].push_back(cost);
-    role_.bodies[body].instructions.push_back(std::move(i));
-    return {body, static_cast<std::uint32_t>(role_.bodies[body].instructions.size() - 1)};
-  }
-
-  plan::BufferIndex bytes_buffer(double bytes) {
-    const auto size = std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes));
-    const auto [at, fresh] = buffers_.try_emplace(size, static_cast<plan::BufferIndex>(role_.buffers.size()));
-    if (fresh) {
-      plan::Buffer buffer;
-      buffer.name = "message";
-      buffer.dtype = DType::U8;
-      buffer.shapes = {{size}};
-      buffer.bytes = size;
-      buffer.category = plan::MemoryCategory::Communication;
-      role_.buffers.push_back(std::move(buffer));
-    }
-    return at->second;
-  }
-
-  std::int32_t kernel(std::string_view op) {
-    const auto [at, fresh] = kernels_.try_emplace(std::string(op), static_cast<std::int32_t>(role_.kernels.size()));
-    if (fresh) role_.kernels.push_back({job_.profile.name, {}, {}, 0, std::string(op)});
-    return at->second;
-  }
-
-  std::int32_t collective(CollectiveKind kind, std::uint8_t axis) {
-    const auto [at, fresh] = collectives_.try_emplace({kind, axis}, static_cast<std::int32_t>(role_.collectives.size()));
-    if (fresh) {
-      plan::CollectiveInfo info;
-      info.kind = kind;
-      info.algorithm = "nccl";
-      info.axis = axis;
-      role_.collectives.push_back(std::move(info));
-    }
-    return at->second;
-  }
-
-  Instruction collective_instruction(CollectiveKind kind, std::uint8_t axis, double bytes, Stream stream) {
-    Instruction i;
-    i.kind = InstructionKind::Collective;
-    i.stream = stream;
-    i.inputs = i.outputs = {bytes_buffer(bytes)};
-    i.collective = collective(kind, axis);
-    return i;
-  }
-
-  Instruction message(InstructionKind kind, int to_stage, std::uint32_t channel, double bytes) {
-    Instruction i;
-    i.kind = kind;
-    i.stream = kind == InstructionKind::Send ? Stream::Send : Stream::Receive;
-    (kind == InstructionKind::Send ? i.inputs : i.outputs) = {bytes_buffer(bytes)};
-    i.message = static_cast<std::int32_t>(role_.messages.size());
-    role_.messages.push_back({to_stage - stage_, channel});
-    return i;
-  }
-
   [[nodiscard]] graph::NodeId node(const Part& part, int repetition, std::uint32_t offset) const {
     const auto& span = model_.spans()[part.span];
     return static_cast<graph::NodeId>(span.first + static_cast<std::size_t>(repetition) * span.length + offset);
@@ -210,6 +134,7 @@ class RoleWriter {
 
   struct GradientSum {
     double elements = 0, seconds = 0, of_copies = 0;
+    When copies = When::Always;  ///< of those, when the gradients of every micro-batch are summed
   };
   [[nodiscard]] GradientSum gradient_sum(double elements) const {
     return {elements, timer_.reduction(elements), timer_.sum_of_copies(elements)};
@@ -227,7 +152,10 @@ class RoleWriter {
                                sum.elements, sum.seconds - sum.of_copies);
     if (sum.of_copies <= 0) return place;
     const double parts = static_cast<double>(job_.plan.shard_ranks()) * job_.plan.cp;
-    return emitted(CollectiveKind::AllReduce, axes_.copies(), sum.elements / parts, sum.of_copies);
+    const auto copied = emitted(CollectiveKind::AllReduce, axes_.copies(), sum.elements / parts, sum.of_copies);
+    auto& instruction = role_.bodies[body].instructions[copied.instruction];
+    if (instruction.when == When::Always) instruction.when = sum.copies;
+    return copied;
   }
 
   [[nodiscard]] std::vector<Place> after_last() const { return last_ ? std::vector{*last_} : std::vector<Place>(); }
@@ -242,8 +170,10 @@ class RoleWriter {
 
   void reduce(std::uint16_t body, double elements) {
     auto like = beside_backward();
-    like.when = When::LastMicroBatch;
-    reductions_.push_back(emit_sum(body, gradient_sum(elements), like));
+    like.when = scatters_every_micro_batch(job_) ? When::Always : When::LastMicroBatch;
+    auto sum = gradient_sum(elements);
+    sum.copies = When::LastMicroBatch;
+    reductions_.push_back(emit_sum(body, sum, like));
   }
 
   void write_chunk(int own) {
@@ -344,8 +274,21 @@ class RoleWriter {
         write_backward(body, piece->part, r, which, reduces && !behind ? &bucket : nullptr);
     write_extra(body, "accumulate", accumulate);
     if (const auto rest = bucket.rest()) reduce(body, *rest);
+    if (which != Gradients::OfInputs && scatters_every_micro_batch(job_) && !overlaps(job_)) scatter_apart(body, pieces);
     if (reduces && behind)
       for (const double sum : gradient_buckets(timer_, pieces, bucket_elements_)) reduce(body, sum);
+  }
+
+  /// Sums of all micro-batches but the last, whose sums are those of the update, with nothing beside them.
+  void scatter_apart(std::uint16_t body, const Chunk& pieces) {
+    auto like = beside_backward();
+    like.stream = Stream::Compute;
+    like.when = When::AllButLastMicroBatch;
+    for (const double elements : gradient_buckets(timer_, pieces, bucket_elements_)) {
+      auto sum = gradient_sum(elements);
+      sum.seconds -= std::exchange(sum.of_copies, 0);
+      emit_sum(body, sum, like);
+    }
   }
 
   /// Parameters are gathered a unit ahead of the computation, gradients scattered behind it.
@@ -449,19 +392,13 @@ class RoleWriter {
   const FoldedModel& model_;
   ProgramAxes axes_;
   const StepTimer& timer_;
-  int stage_;
   double element_bytes_, gradient_bytes_, bucket_elements_;
-  plan::Role role_;
-  RoleCosts costs_;
   std::uint16_t prologue_ = 0, update_ = 0;
   std::vector<std::uint16_t> forward_, backward_, weights_;  ///< by own chunk
   std::optional<Place> last_, last_of_forward_;              ///< kernels
   graph::NodeId last_node_ = graph::NodeId::None;
   std::vector<Place> waits_for_;  ///< what the next kernel needs from another stream
   std::vector<Place> reductions_;
-  std::map<std::int64_t, plan::BufferIndex> buffers_;
-  std::map<std::string, std::int32_t, std::less<>> kernels_;
-  std::map<std::pair<CollectiveKind, std::uint8_t>, std::int32_t> collectives_;
 };
 
 }  // namespace

@@ -346,6 +346,8 @@ bool sums_whole_gradients(const FrameworkJob& job) {
   return job.plan.zero == 0 || (job.plan.zero == 1 && job.profile.sharded_after_all_reduce);
 }
 
+bool scatters_every_micro_batch(const FrameworkJob& job) { return job.plan.zero == 2 && job.plan.zero_group != 1 && has_replicas(job); }
+
 bool has_replicas(const FrameworkJob& job) { return job.plan.dp * job.plan.cp > 1; }
 
 bool overlaps(const FrameworkJob& job) { return job.profile.gradient_overlap && job.plan.overlap; }

@@ -124,6 +124,9 @@ class StepTimer {
 [[nodiscard]] bool gathers_every_pass(const FrameworkJob&);
 /// Whether gradients are summed whole, on every replica.
 [[nodiscard]] bool sums_whole_gradients(const FrameworkJob&);
+/// Whether a rank keeps its part of the gradients alone, and so takes in its part of the sum after every micro-batch (ZeRO-2, Rajbhandari
+/// et al., SC 2020, section 7.1; DeepSpeed's stage 2, FSDP's SHARD_GRAD_OP).
+[[nodiscard]] bool scatters_every_micro_batch(const FrameworkJob&);
 /// Whether several ranks have the same parameters and other samples or tokens.
 [[nodiscard]] bool has_replicas(const FrameworkJob&);
 /// Whether sums of gradients and gathers of parameters run beside the passes.

@@ -172,6 +172,36 @@ TEST_CASE("in groups of replicas gradients are scattered inside each, and their 
   CHECK(of_timer(&StepTimer::sum_of_copies) == 0);
 }
 
+TEST_CASE("who keeps a part of the gradients takes in the sum of every micro-batch, and groups of replicas meet once") {
+  Sample s("zoo:gpt?layers=2&hidden=1024&heads=16&seq=128&vocab=1000&batch=1", platforms::with_devices(platforms::load("dgx-a100"), 16),
+           "pytorch", "fp32");
+  without_host(s).profile.coordination = costmodel::Coordination::None;
+  s.job.micro_batches = 4;
+  for (const std::string groups : {"", ",zero_group=8"}) {
+    INFO(groups);
+    // Nothing runs beside a sum with overlap=off: three more sums than with zero=1, each of all gradients within the ranks that share them.
+    const auto exposed = [&](const std::string& zero) {
+      s.job.plan = plan::parse_plan("dp=16,overlap=off,zero=" + zero + groups);
+      return s.time().exposed;
+    };
+    const double once = exposed("1"), every = exposed("2");
+    const double sum = s.ask([&](const StagedStep& step) {
+      const auto& timer = *step.lanes.front().timers.front();
+      double seconds = 0;
+      for (const double bucket : gradient_buckets(timer, step.chunks.front(), bucket_elements(step.job, step.job.precision_on(0))))
+        seconds += timer.reduction(bucket) - timer.sum_of_copies(bucket);
+      return seconds;
+    });
+    CHECK(every - once == Approx(3 * sum).epsilon(1e-9));
+    // Beside the passes of others they cost less, and not less than nothing.
+    s.job.plan.overlap = true;
+    const double beside = s.time().exposed;
+    s.job.plan.zero = 1;
+    CHECK(beside > s.time().exposed);
+    CHECK(beside < every);
+  }
+}
+
 TEST_CASE("sharded parameters are gathered a layer ahead") {
   Sample s("zoo:gpt?layers=12&hidden=1024&heads=16&seq=1024&vocab=1000&batch=8", platforms::load("dgx-a100"), "torchtitan");
   without_host(s);
