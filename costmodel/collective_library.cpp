@@ -20,6 +20,8 @@ constexpr double kMeshMemoryShare = 0.65;     // rings on meshes pass memory les
 constexpr double kSlowNetwork = 8e9;          // bytes/s of a node: Ethernet below, RDMA above
 constexpr double kEthernetLatencyFactor = 3;
 constexpr double kPcieLatencyFactor = 2;
+constexpr double kUsualEthernetCard = 25;  // us, of catalogue machines whose steps the factor above is for
+constexpr double kUsualSwitches = 2;       // us; three switches of a fat tree take less than half of it
 constexpr double kMicro = 1e-6;
 constexpr double kMeshSendShare = 0.3;  // of a device's wires that join two neighbours of a cube
 
@@ -71,6 +73,7 @@ CollectiveLibrary::CollectiveLibrary(const platforms::Platform& platform)
   if (const auto adds = platform.topology.parameters.find("adds"); adds != platform.topology.parameters.end())
     adds_ = !adds->second.empty() && adds->second.front() > 0;
   card_latency_ = node.nic.latency.value.value() / kMicro;
+  if (intra_.total_bandwidth) node_limit_ = intra_.total_bandwidth->value.value();
   const double port = intra_.bandwidth.value.value();
   for (int ranks = 1; ranks <= devices_; ++ranks) {
     const bool mesh = intra_.kind == platforms::IntraKind::NvlinkMesh && ranks > 1;
@@ -87,7 +90,18 @@ double CollectiveLibrary::card_rate(const Constants& c) const {
 }
 
 double CollectiveLibrary::inside_rate(int ranks, const Constants& c) const {
-  return bus_bandwidth(ranks) * c[nvlink_ ? C::LinkNvlink : C::LinkPcie];
+  return within_node_limit(bus_bandwidth(ranks) * c[nvlink_ ? C::LinkNvlink : C::LinkPcie], ranks);
+}
+
+double CollectiveLibrary::within_node_limit(double rate, int ranks) const {
+  return node_limit_ > 0 ? std::min(rate, node_limit_ / std::clamp(ranks, 1, devices_)) : rate;
+}
+
+CollectiveLibrary::Farther CollectiveLibrary::farther(int nodes) const {
+  if (nodes < 2 || card_latency_ <= 0) return {};  // platforms of records may not say
+  const double usual = ethernet_ ? kUsualEthernetCard : collective_table().cards.usual_latency;
+  const double switches = std::max(0.0, network_.crossing(nodes).value() / kMicro - 2 * card_latency_ - kUsualSwitches);
+  return {2 * std::max(0.0, card_latency_ - usual) + switches, switches};
 }
 
 namespace {
@@ -107,7 +121,7 @@ double CollectiveLibrary::latency(CollectiveKind kind, double bytes, const Sprea
     // Trees exist for all-reduce only; gather and scatter pass every node in turn, on a torus along one dimension after the other.
     const double along = torus_dims_ > 0 ? torus_dims_ * (std::pow(nodes, 1.0 / torus_dims_) - 1) : nodes - 1;
     const double steps = adds ? 2 : kind == CollectiveKind::AllReduce ? 2 * std::log2(nodes) : along;
-    us += steps * c[C::CollectiveNodeStep] * (ethernet_ ? kEthernetLatencyFactor : 1.0);
+    us += steps * (c[C::CollectiveNodeStep] * (ethernet_ ? kEthernetLatencyFactor : 1.0) + farther(nodes).all);
   }
   return us * 1e-6;
 }
@@ -122,7 +136,7 @@ double CollectiveLibrary::seconds(CollectiveKind kind, double bytes, Group group
   if (kind == CollectiveKind::AllToAll) {
     // What stays in the node takes its links while the rest takes the cards.
     const double inside = bytes * (g - 1) / n / inside_rate(g, c), between = bytes * (n - g) / n / (card_rate(c) * network_.pairs(nodes));
-    return std::max(inside, between) + c[C::CollectiveLaunch] * 1e-6 * (1 + std::log2(n));
+    return std::max(inside, between) + kMicro * (c[C::CollectiveLaunch] * (1 + std::log2(n)) + farther(nodes).all);
   }
   const double seconds = form_seconds(kind, bytes, {n, g, nodes}, false, c);
   const bool may_add = adds_ && nodes > 1 && kind == CollectiveKind::AllReduce;
@@ -183,6 +197,7 @@ double CollectiveLibrary::inside_seconds(const ProtocolRow& row, CollectiveKind 
     const double round = passes_whole(kind) ? 1 : (rounds(kind) * (g - 1) + turn) / g;
     bytes_passing = (row.passes == Passes::Ring ? round : (g - 1) / s.ranks) * bytes;
   }
+  rate = within_node_limit(rate, s.inside);
   return bytes_passing / rate * filling(row.ramp, row.ramp_time, rate, bytes);
 }
 
@@ -213,7 +228,11 @@ double CollectiveLibrary::seconds_of(const ProtocolRow& row, CollectiveKind kind
   if (s.nodes > 1) {
     const double steps = row.between == Between::Switch ? 2 : row.between == Between::Tree ? f * std::log2(s.nodes) : f * (s.nodes - 1);
     const double cards_wait = card_latency_ > 0 ? card_latency_ / cards.usual_latency : 1;  // platforms of records may not say
-    us += steps * row.node_step * cards_wait * (ethernet_ ? kEthernetLatencyFactor : 1.0);
+    const auto farther = this->farther(s.nodes);
+    // Messages of pairs are under way at the same time, and their start is measured over the usual way.
+    us += row.passes == Passes::Pairs
+              ? farther.all
+              : steps * (row.node_step * cards_wait * (ethernet_ ? kEthernetLatencyFactor : 1.0) + farther.of_switches);
   }
   const double inside = inside_seconds(row, kind, bytes, s), between = card_seconds(row, kind, bytes, s, c);
   return us * kMicro + std::max(inside, between) + cards.rest * std::min(inside, between);
@@ -233,7 +252,8 @@ LibraryTime CollectiveLibrary::library(CollectiveKind kind, double bytes, Group 
 
 double CollectiveLibrary::send(double bytes, bool between_nodes, const Constants& c, NodesSending nodes) const {
   if (bytes <= 0) return 0;
-  if (between_nodes) return bytes / (card_rate(c) * network_.sends(nodes)) + c[C::CollectiveNodeStep] * 1e-6;
+  if (between_nodes)
+    return bytes / (card_rate(c) * network_.sends(nodes)) + kMicro * (c[C::CollectiveNodeStep] + farther(std::max(2, nodes.all)).all);
   const bool mesh = intra_.kind == platforms::IntraKind::NvlinkMesh;
   const double rate = inside_rate(devices_, c) * (mesh ? kMeshSendShare : 1.0);
   return bytes / rate + c[C::CollectiveStep] * 1e-6;

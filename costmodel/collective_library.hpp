@@ -59,6 +59,14 @@ class CollectiveLibrary {
   [[nodiscard]] double form_seconds(CollectiveKind, double bytes, const Spread&, bool adds, const Constants&) const;
   [[nodiscard]] double latency(CollectiveKind, double bytes, const Spread&, bool adds, const Constants&) const;
   [[nodiscard]] Spread spread_of(Group) const;
+  /// us that a message between nodes is longer on its way than over the cards and switches that steps are fitted with, and how much of it
+  /// is due to the switches.
+  struct Farther {
+    double all = 0, of_switches = 0;
+  };
+  [[nodiscard]] Farther farther(int nodes) const;
+  /// `rate` of each of so many ranks of a node, as far as a limit of all its devices together leaves it.
+  [[nodiscard]] double within_node_limit(double rate, int ranks) const;
   [[nodiscard]] bool serves(const ProtocolRow&, CollectiveKind, const Spread&, LibraryRelease) const;
   [[nodiscard]] double seconds_of(const ProtocolRow&, CollectiveKind, double bytes, const Spread&, const Constants&) const;
   [[nodiscard]] double inside_seconds(const ProtocolRow&, CollectiveKind, double bytes, const Spread&) const;
@@ -67,6 +75,7 @@ class CollectiveLibrary {
   platforms::IntraLink intra_;
   const FabricRow* fabric_ = nullptr;
   double card_latency_ = 0;   ///< us
+  double node_limit_ = 0;     ///< bytes per second of all devices of a node together; 0: each has its port alone
   double torus_dims_ = 0;     ///< of the network between nodes; 0: it is none
   std::vector<double> bus_;   ///< by ranks - 1: bytes per second without protocol losses
   std::vector<bool> closes_;  ///< by ranks - 1: whether a ring of wires does

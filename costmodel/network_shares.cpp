@@ -64,6 +64,12 @@ double NetworkShares::pairs(int nodes) const {
   return looked_up(pairs_, known(nodes), [&] { return left({0, known(nodes), known(nodes)}, distances_round(known(nodes))); });
 }
 
+Seconds NetworkShares::crossing(int nodes) const {
+  if (!fabric_ || known(nodes) < 2) return Seconds(0);
+  const auto path = [&] { return fabric_->path(first_.front(), first_[static_cast<std::size_t>(known(nodes)) - 1]).latency.value(); };
+  return Seconds(looked_up(crossings_, known(nodes), path));
+}
+
 double NetworkShares::sends(NodesSending nodes) const {
   const int all = known(nodes.all), together = std::clamp(nodes.together, 1, all);
   if (!fabric_ || all < 2) return all_;

@@ -30,6 +30,8 @@ class NetworkShares {
   [[nodiscard]] double pairs(int nodes) const;
   /// Nodes of a stage send to those of the next one; the slowest stage counts.
   [[nodiscard]] double sends(NodesSending) const;
+  /// How long a first byte is on its way from the first of so many nodes to the last, cards included; 0 where they share nothing but cards.
+  [[nodiscard]] Seconds crossing(int nodes) const;
 
  private:
   struct Pattern {
@@ -44,7 +46,7 @@ class NetworkShares {
   std::vector<int> first_;                   ///< ranks of every node's first device, and one behind the last one's
   double card_rate_ = 0;
   double all_ = 1;  ///< where cards are the links
-  mutable std::map<int, double> neighbours_, pairs_;
+  mutable std::map<int, double> neighbours_, pairs_, crossings_;
   mutable std::map<std::pair<int, int>, double> sends_;
 };
 

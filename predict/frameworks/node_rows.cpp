@@ -88,7 +88,8 @@ void RowCollector::add_whole(std::size_t n, std::uint32_t offset) {
   if (const int core = flow().core_of(n); core >= 0) {
     const auto& attention = flow().cores()[static_cast<std::size_t>(core)];
     if (schema.family == CostFamily::MatMul) {
-      count_flops(graph::work_of(schema, graph::NodeTypes(graph(), node).view()).flops.value(), {});
+      const double all = static_cast<double>(graph()[graph().nodes()[attention.first_product].outputs[0]].type.shape.back());
+      count_flops(graph::work_of(schema, graph::NodeTypes(graph(), node).view()).flops.value(), {}, all / keys_computed(attention, all));
       if (!s_.fused_attention) attention_product(node);
     }
     if (n == attention.softmax) s_.fused_attention ? fused_attention(attention) : scores(attention);
@@ -261,6 +262,14 @@ void RowCollector::attention_product(const graph::Node& node) {
   keep(node.inputs[1]);
 }
 
+/// Of so many: those in a query's document, and in its window; half of them count as well where attention is causal.
+double RowCollector::keys_computed(const AttentionCore& core, double all) const {
+  if (!s_.fused_attention) return all;
+  for (const double most : {s_.job.recipe.attention_window, core.window})
+    if (most > 0) all = std::min(all, most);
+  return all;
+}
+
 void RowCollector::fused_attention(const AttentionCore& core) {
   const auto& first = graph().nodes()[core.first_product];
   const auto& second = graph().nodes()[core.second_product];
@@ -270,8 +279,8 @@ void RowCollector::fused_attention(const AttentionCore& core) {
   const double queries = static_cast<double>(graph::element_count(s_.operand(core.first_product, 0))),
                mixed = s_.elements(second.outputs[0]);
   // Under a triangle half of all pairs; under a band of `window` keys as many to a query, fewer to the first ones.
-  const bool banded = core.window > 0 && core.window < length;
-  const double most = banded ? core.window : length;
+  const double most = keys_computed(core, length);
+  const bool banded = most < length;
   const double pairs = banded ? most * (1 - most / (2 * length)) : length * (core.causal ? 0.5 : 1.0);
   const auto scores = s_.local(first.outputs[0]);
   const double lines = product_of(scores, 0, scores.size() - 1), each = static_cast<double>(scores[scores.size() - 2]);

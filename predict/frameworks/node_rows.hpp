@@ -72,6 +72,7 @@ class RowCollector {
   void recurrent_step(const costmodel::MatmulShape&);
   [[nodiscard]] double products_of(const graph::Node&) const;
   void attention_product(const graph::Node&);
+  [[nodiscard]] double keys_computed(const AttentionCore&, double all) const;
   void fused_attention(const AttentionCore&);
   void scores(const AttentionCore&);
   void convolution(const graph::Node&);

@@ -290,6 +290,48 @@ TEST_CASE("steps of Hopper and Blackwell take the table, all-to-alls and older d
   CHECK(old.seconds(Kind::AllReduce, 1e4, {8, 0}, c) > 2 * old.library(Kind::AllReduce, 1e4, {8, 0}, c).seconds);
 }
 
+TEST_CASE("cards and switches that are farther than usual make every message between nodes longer, whatever sends it") {
+  const auto& c = published_constants().values;
+  const auto nodes = [](const char* platform, double card_us, double switch_us) {
+    auto p = platforms::with_nodes(platforms::load(platform), 2);
+    for (auto& group : p.nodes) group.nic.latency.value = Seconds(card_us * 1e-6);
+    if (switch_us > 0) p.topology.latency.value = Seconds(switch_us * 1e-6);
+    return CollectiveLibrary(p);
+  };
+  const auto usual = nodes("dgx-a100", 2, 0), far = nodes("dgx-a100", 20, 0), wide = nodes("dgx-a100", 2, 1000);
+  // A message leaves one card and enters another: 2 (20 - 2) = 36 us. A sum over two nodes is a step up and one down.
+  const auto more = [&](Kind kind) { return far.seconds(kind, 1e6, {16, 8}, c) - usual.seconds(kind, 1e6, {16, 8}, c); };
+  CHECK(more(Kind::AllReduce) == Approx(2 * 36e-6));
+  CHECK(more(Kind::AllGather) == Approx(36e-6));
+  CHECK(more(Kind::AllToAll) == Approx(36e-6));  // all pairs at the same time
+  CHECK(far.send(1e6, true, c) - usual.send(1e6, true, c) == Approx(36e-6));
+  CHECK(far.send(1e6, false, c) == usual.send(1e6, false, c));
+  CHECK(far.seconds(Kind::AllReduce, 1e6, {8, 8}, c) == usual.seconds(Kind::AllReduce, 1e6, {8, 8}, c));
+  // Three switches up to the spine and down again, each of a millisecond, or one of a leaf: at least that.
+  CHECK(wide.send(1e6, true, c) - usual.send(1e6, true, c) >= 1e-3 - 2e-6);
+  // By the table, which has no steps for pairs: the same 36 us.
+  const auto near_hopper = nodes("dgx-h100", 2, 0), far_hopper = nodes("dgx-h100", 20, 0);
+  const auto pairs = [&](const CollectiveLibrary& l) { return l.library(Kind::AllToAll, 1e6, {16, 8}, c).seconds; };
+  CHECK(pairs(far_hopper) - pairs(near_hopper) == Approx(36e-6));
+}
+
+TEST_CASE("devices that share a limit of their node do not exceed it together") {
+  const auto& c = published_constants().values;
+  auto platform = platforms::load("a100-pcie-4x");
+  const CollectiveLibrary alone(platform);
+  platform.nodes.front().intra.total_bandwidth = platforms::Sourced<BytesPerSecond>{BytesPerSecond(5e9), ""};
+  const CollectiveLibrary together(platform);
+  // A ring of four passes 2 * 3/4 of 100 MB through each port: 600 MB through 5 GB/s are 120 ms.
+  CHECK(together.seconds(Kind::AllReduce, 100e6, {4, 4}, c) > 0.120);
+  CHECK(together.seconds(Kind::AllReduce, 100e6, {4, 4}, c) < 0.130);
+  CHECK(together.library(Kind::AllReduce, 100e6, {4, 4}, c).seconds > 0.120);
+  CHECK(alone.seconds(Kind::AllReduce, 100e6, {4, 4}, c) < 0.020);
+  CHECK(together.send(5e9 / 4, false, c) > 1);  // all four send at a time
+  // A limit that all ports together do not reach changes nothing.
+  platform.nodes.front().intra.total_bandwidth->value = BytesPerSecond(1e12);
+  CHECK(CollectiveLibrary(platform).seconds(Kind::AllReduce, 100e6, {4, 4}, c) == alone.seconds(Kind::AllReduce, 100e6, {4, 4}, c));
+}
+
 TEST_CASE("releases are two numbers") {
   CHECK(library_release("2.18") == LibraryRelease{2, 18});
   CHECK(*library_release("2.4") < *library_release("2.18"));

@@ -79,6 +79,24 @@ TEST_CASE("a fused attention computes the pairs in its window") {
   CHECK(work("&window=128&seq=8192") == Approx(2 * sample::attention_work({8 * 4, 8192, 128, 128 - 1, 2 * 128})));
 }
 
+TEST_CASE("what counts as computed of attention are the pairs in a window and in a packed document") {
+  const auto computed = [](const std::string& more, double document) {
+    Sample s("zoo:llama?layers=2&hidden=512&heads=4&ffn=512&vocab=100&batch=8&seq=512" + more, platforms::load("dgx-h100"),
+             "megatron-core");
+    s.job.recipe.attention_window = document;
+    double flops = 0;
+    for (const auto& part : s.parts().parts) flops += part.computed_flops * part.repeats;
+    return flops;
+  };
+  // Of a sample, 2 layers: two products forward and twice as many backward, of 4 heads, 512 queries and 128 numbers with each key.
+  const double of_a_key = 2 * 6 * 2.0 * 4 * 512 * 128;
+  const double whole = computed("", 0);
+  CHECK(whole - computed("&window=128", 0) == Approx(of_a_key * (512 - 128)));
+  CHECK(whole - computed("", 64) == Approx(of_a_key * (512 - 64)));
+  CHECK(whole - computed("&window=128", 64) == Approx(of_a_key * (512 - 64)));
+  CHECK(computed("&window=512", 0) == whole);
+}
+
 TEST_CASE("an attention with scores that no key has is an attention") {
   const Flow flow(
       graph::zoo::build("zoo:moe?layers=3&hidden=64&heads=4&kv_heads=2&ffn=32&seq=32&vocab=100&experts=2&sinks=1&window=8&batch=2"));
