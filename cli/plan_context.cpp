@@ -10,6 +10,14 @@
 #include "base/error.hpp"
 
 namespace rehearsal::cli {
+
+std::vector<std::string> arguments_of(const plan::Words& words) {
+  std::vector<std::string> arguments;
+  for (const auto& [name, values] : words)
+    for (const auto& value : values) arguments.push_back("--" + name + "=" + value);
+  return arguments;
+}
+
 namespace {
 
 template <typename Options>
@@ -71,14 +79,6 @@ void add_words(plan::Words& words, const std::array<KeptSetting<Options>, kCount
           if (o.*member != kDefault.*member) words[row.option] = Printed()(o.*member);
         },
         row.member);
-}
-
-/// As arguments of the command line.
-std::vector<std::string> arguments_of(const plan::Words& words) {
-  std::vector<std::string> arguments;
-  for (const auto& [name, values] : words)
-    for (const auto& value : values) arguments.push_back("--" + name + "=" + value);
-  return arguments;
 }
 
 /// Reads the words as the command line would.

@@ -20,6 +20,9 @@ void take_context(ModelOptions&, const plan::PlanContext&);
 /// And for where it runs: the platform with its size and measurements where none is named, the framework and its recipe where that is not.
 void take_place(PlatformOptions&, const plan::PlanContext&);
 
+/// Those words as arguments of the command line: "--clip-norm=1".
+[[nodiscard]] std::vector<std::string> arguments_of(const plan::Words&);
+
 /// "zoo:gpt with --batch 64 --loss auto --dtype bf16 --lora 16": what a plan was made for, for messages.
 [[nodiscard]] std::string made_for(const plan::PlanContext&);
 

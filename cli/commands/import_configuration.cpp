@@ -3,6 +3,7 @@
 #include "cli/importing.hpp"
 #include "cli/plan_context.hpp"
 #include "exchange/frameworks/plan_import.hpp"
+#include "graph/optimizer.hpp"
 #include "plan/plan.hpp"
 
 namespace rehearsal::cli {
@@ -36,11 +37,15 @@ Json json_of(const exchange::ImportedJob& imported) {
   return result;
 }
 
-/// What asks for a prediction of it, but for the platform.
+/// What asks for a prediction of the training, but for the platform.
 std::string question(const exchange::ImportedJob& imported, const std::string& plan) {
-  const auto& job = imported.job;
-  return "rehearse estimate '" + job.model + "' --batch " + std::to_string(job.batch) + " --dtype " + job.dtype + " --optimizer " +
-         job.optimizer.name + " --framework " + imported.framework + " --plan " + plan;
+  auto options = options_of(imported.job);
+  const auto usual = graph::completed({options.optimizer, {}}).values;
+  std::erase_if(options.hyperparameters, [&](const auto& h) { return usual.contains(h.first) && usual.at(h.first) == h.second; });
+  std::string text = "rehearse estimate '" + options.model + "' --batch " + std::to_string(imported.job.batch) + " --dtype " +
+                     options.dtype + " --optimizer " + optimizer_text(options);
+  for (const auto& argument : arguments_of(training_words(options))) text += " " + argument;
+  return text + " --framework " + imported.framework + " --plan " + plan;
 }
 
 }  // namespace
@@ -55,8 +60,14 @@ int import_configuration(const ImportCommand& o, const exchange::ImportedJob& im
     for (const auto& warning : warnings) terminal.warn(warning);
     const auto loss = imported.job.loss.empty() ? "auto" : imported.job.loss;
     plan::write_plan_file(o.output, {imported.job.plan,
-                                     {options.model, training.hash(), imported.job.batch, loss, options.dtype, optimizer_text(options),
-                                      training_words(options), {{"framework", {imported.framework}}}}});
+                                     {options.model,
+                                      training.hash(),
+                                      imported.job.batch,
+                                      loss,
+                                      options.dtype,
+                                      optimizer_text(options),
+                                      training_words(options),
+                                      {{"framework", {imported.framework}}}}});
     result["output"] = o.output;
   }
   result["asked_by"] = question(imported, o.output.empty() ? plan::to_text(imported.job.plan) : o.output);

@@ -75,8 +75,9 @@ void megatron_sequence(const TrainingJob& job, Sheet& sheet) {
 }
 
 void megatron_attention(const TrainingJob& job, Sheet& sheet) {
-  constexpr std::array<const char*, 3> kWays{"all_gather", "a2a", "p2p"};  // of AttentionForm, in its order
-  if (job.plan.cp > 1) sheet.set("--cp-comm-type", kWays[static_cast<std::size_t>(job.plan.attention)]);
+  // Its own way, which predictions have, is a ring; plans that say nothing have `gather`, which is our own way.
+  if (job.plan.cp == 1 || job.plan.attention == plan::AttentionForm::Gather) return;
+  sheet.set("--cp-comm-type", job.plan.attention == plan::AttentionForm::Ring ? "p2p" : "a2a");
 }
 
 void megatron_fuse(const TrainingJob& job, Sheet& sheet) {

@@ -222,12 +222,14 @@ void read_recompute(MegatronReader& r) {
 
 void read_attention(MegatronReader& r) {
   r.into.sequence_parallel = r.flags.has("--sequence-parallel") && r.into.tp > 1;
-  const auto way = r.flags.text("--cp-comm-type").value_or("p2p");
-  constexpr std::array<std::string_view, 3> kWays{"all_gather", "a2a", "p2p"};  // of AttentionForm, in its order
-  const auto* known = std::ranges::find(kWays, way);
-  if (known == kWays.end()) return r.found.refuse("--cp-comm-type", "is " + way, "use " + joined(kWays));
-  if (r.into.cp > 1) r.into.attention = static_cast<plan::AttentionForm>(known - kWays.begin());
-  if (r.flags.text("--attention-backend").value_or("auto") == "unfused") r.into.fuse = plan::Fusion::None;
+  constexpr std::array<std::string_view, 3> kWays{"all_gather", "a2a", "p2p"};
+  if (const auto way = r.flags.text("--cp-comm-type")) {
+    if (std::ranges::find(kWays, *way) == kWays.end()) return r.found.refuse("--cp-comm-type", "is " + *way, "use " + joined(kWays));
+    if (r.into.cp > 1 && *way == "p2p") r.into.attention = plan::AttentionForm::Ring;
+    if (r.into.cp > 1 && *way != "p2p") r.found.left_out.push_back({"--cp-comm-type", "predictions have keys and values go round a ring"});
+  }
+  if (r.flags.text("--attention-backend").value_or("auto") == "unfused")
+    r.found.left_out.push_back({"--attention-backend", "the profile says which kernels compute attention"});
 }
 
 void read_communication(MegatronReader& r) {

@@ -137,8 +137,9 @@ void decompositions(const PlanQuestion& q, Violations& v) {
 }
 
 void compression(const PlanQuestion& q, Violations& v) {
-  if (q.plan.compression != plan::Compression{})
-    v.push_back({"compression", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
+  if (q.plan.compression != plan::Compression{} && !q.plan.compression.type_on_the_way())
+    v.push_back({"compression", to_text(q.plan.compression) + " is for Rehearsal's own execution",
+                 "use bf16 or f16, in which frameworks sum gradients as well, or use --framework rehearse"});
 }
 
 void allreduce(const PlanQuestion& q, Violations& v) {

@@ -80,7 +80,17 @@ const ModelParts& Questions::parts(const FrameworkJob& job, const FoldedModel& m
 const Questions::Timed& Questions::timed(const FrameworkJob& job) {
   const auto grain = grain_of(model_, job);
   const auto& p = job.plan;
-  const TimersKey key{degrees_of(job), grain, p.dp, p.pp, p.zero, p.zero_group, p.recompute, p.offload, p.order, p.overlap};
+  const TimersKey key{degrees_of(job),
+                      grain,
+                      p.dp,
+                      p.pp,
+                      p.zero,
+                      p.zero_group,
+                      p.recompute,
+                      p.offload,
+                      p.order,
+                      p.overlap,
+                      p.compression.type_on_the_way()};
   if (const auto known = timed_.find(key); known != timed_.end()) return *known->second;
   if (timed_.size() >= kTimersKept) {
     last_.reset();

@@ -49,7 +49,7 @@ class Questions {
  private:
   using PartsKey = std::tuple<Degrees, Grain, std::size_t>;
   /// What timers look at: plans that differ in their schedule alone share them.
-  using TimersKey = std::tuple<Degrees, Grain, int, int, int, int, plan::Recompute, plan::Offload, std::string, bool>;
+  using TimersKey = std::tuple<Degrees, Grain, int, int, int, int, plan::Recompute, plan::Offload, std::string, bool, std::optional<DType>>;
   struct Timed {
     FrameworkJob job;
     const FoldedModel* model;

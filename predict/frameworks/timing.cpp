@@ -291,11 +291,18 @@ double StepTimer::update_bytes(const Weights& own) const {
   return kBytes * (own.moved + (mixed ? own.trained : 0));
 }
 
+/// Gradients are rounded before they travel and come back as wide as they were: each way both are passed over.
+double StepTimer::narrowing_bytes(double all, double own) const {
+  const double narrow = gradient_bytes(job_, precision_), wide = precision_.element_bytes == 4 ? 4 : job_.profile.state.gradients;
+  const bool narrows = job_.plan.compression.type_on_the_way() && has_replicas(job_) && wide > narrow;
+  return narrows ? (narrow + wide) * (all + own) : 0;
+}
+
 double StepTimer::update(const Weights& weights, double tensors) const {
   if (job_.recipe.optimizer == "none") return 0;
   const bool composed = job_.profile.composed_optimizer && graph::optimizer_row(job_.recipe.optimizer).slots.size() >= 2;
   const Weights own = 1.0 / (job_.plan.zero > 0 ? groups_.shards.ranks : 1) * weights;
-  const double bytes = composed ? kComposedBytes * own.trained : update_bytes(own);
+  const double bytes = (composed ? kComposedBytes * own.trained : update_bytes(own)) + narrowing_bytes(weights.trained, own.trained);
   const double per_tensor = composed ? kComposedKernels : kKernelsPerTensor;
   const double launches = job_.profile.fused_optimizer && !composed ? kFusedOptimizerKernels : per_tensor * tensors;
   const double issued = slowdown_ * launches * kOptimizerLaunch;  // the host goes through the tensors wherever it has them updated
@@ -333,6 +340,7 @@ double StepTimer::interference() const {
 }
 
 double gradient_bytes(const FrameworkJob& job, const costmodel::Precision& precision) {
+  if (const auto type = job.plan.compression.type_on_the_way()) return static_cast<double>(size_of(*type));
   if (precision.element_bytes == 4) return 4;
   if (precision.autocast) return job.profile.gradient_bytes_amp;
   return precision.brain ? job.profile.gradient_bytes_bf16 : job.profile.gradient_bytes_fp16;

@@ -94,6 +94,7 @@ class StepTimer {
   [[nodiscard]] TimedPass pass(const std::vector<PassStep>&, bool backward) const;
   void add_transfers(const Part&, PartTime&) const;
   [[nodiscard]] double update_bytes(const Weights&) const;
+  [[nodiscard]] double narrowing_bytes(double all, double own) const;
   [[nodiscard]] double update_on_host(const Weights& own) const;
   [[nodiscard]] TimedPass recomputed(const Part&, const TimedPass& forward) const;
   [[nodiscard]] bool is_recomputed(const Part&, const PassStep&, int& products) const;

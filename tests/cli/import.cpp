@@ -149,6 +149,18 @@ TEST_CASE("configurations of other frameworks become plans that estimate takes")
                                          " --batch 16 --dtype bf16 --optimizer adamw --framework megatron-core "
                                          "--plan dp=2,tp=2,pp=2,micro_batch=1,zero=1 --platform dgx-h100 --format json"));
   CHECK(estimate.at("step_seconds") == direct.at("step_seconds"));
+  // What the prediction does not have is left out, and what else makes the training is asked as well: the plan file is for that.
+  write_text(flags,
+             "--num-layers 4 --hidden-size 256 --num-attention-heads 8 --seq-length 128 --vocab-size 1000 --micro-batch-size 1 "
+             "--global-batch-size 16 --bf16 --context-parallel-size 2 --cp-comm-type a2a --attention-backend unfused "
+             "--grad-reduce-in-bf16 --lr 1e-4 --clip-grad 1.0 --adam-beta2 0.95 --use-distributed-optimizer");
+  const auto other = result_of(rehearse("import " + flags + " --ranks 8 -o " + plan + " --format json"));
+  CHECK(other.at("plan") == "dp=4,cp=2,micro_batch=1,zero=1,compression=bf16,overlap=off");
+  const auto left_out = other.at("left_out").dump();
+  for (const auto* flag : {"--cp-comm-type", "--attention-backend"}) CHECK_THAT(left_out, contains(flag));
+  const auto again = rehearse(other.at("asked_by").get<std::string>().substr(beginning.size()) + " --platform dgx-h100");
+  CHECK(again.status == 0);
+  CHECK_THAT(again.err, !contains("another training"));
   check_failure(rehearse("import " + flags), 1, {flags, "--ranks"});
   const auto module = folder / "rehearsed.py";
   (void)result_of(

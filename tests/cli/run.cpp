@@ -39,7 +39,7 @@ TEST_CASE("everything that is wrong with a plan is said at once") {
   check_failure(
       rehearse("estimate " + std::string(kResnet) +
                " --batch 4 --platform dgx-a100 --devices 8 --plan dp=8,cp=2,offload=activations,compression=gist"),
-      3, {"4 faults", "8 replicas do not divide a batch of 4", "cp: ", "compression: is for Rehearsal's own execution", "ranks: 16, but"});
+      3, {"4 faults", "8 replicas do not divide a batch of 4", "cp: ", "compression: gist is for Rehearsal's own execution", "ranks: 16, but"});
 }
 
 TEST_CASE("a result that is denser than its sparse stash is never used, and every rank stops") {

@@ -152,7 +152,7 @@ TEST_CASE("every key of a plan has a rule, and what a framework does not honour 
   const auto predictor = framework_predictor({graph::zoo::build("zoo:gpt?layers=4&hidden=64&heads=4&seq=32&vocab=100", 8), "bf16", "adam"},
                                              platform, *costmodel::find_framework("megatron-core"));
   for (const char* text :
-       {"dp=2,spatial=1x1x2", "dp=2,compression=bf16", "dp=2,allreduce=ring", "dp=2,algorithms=all-reduce:dp:4:ring", "dp=2,bn=sync",
+       {"dp=2,spatial=1x1x2", "dp=2,compression=topk", "dp=2,allreduce=ring", "dp=2,algorithms=all-reduce:dp:4:ring", "dp=2,bn=sync",
         "dp=2,fuse=none", "dp=2,recompute=4GiB", "dp=2,ep=2", "dp=2,shares=3:1", "dp=3", "dp=2,micro_batch=3", "dp=1,interleave=2",
         "dp=2,cp=2,attention=all-to-all", "pp=2,schedule=pipedream,micro_batch=1", "pp=2,schedule=dualpipe,micro_batch=1",
         "pp=2,cuts=h.2.ln_1,micro_batch=1"}) {
