@@ -36,7 +36,7 @@ struct WholeRun {
 [[nodiscard]] Seconds expected_finish(const WholeRun&, const Disturbances&);
 /// In the time until then.
 [[nodiscard]] double expected_failures(const WholeRun&, const Disturbances&);
-/// The expected finish, and the times before which 5 % and 95 % of trainings end: by inverting the distribution's Fourier transform.
+/// The expected finish, and the times before which 5 % and 95 % of trainings end, or the expected one where that lies beyond: by inverting the distribution's Fourier transform.
 [[nodiscard]] costmodel::Interval finish(const WholeRun&, const Disturbances&);
 
 /// The fewest steps between checkpoints with which one is written before the next begins.

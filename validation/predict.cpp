@@ -151,7 +151,10 @@ void energy_values(const Prepared& p, const Record& r, const Constants& c, doubl
   }
   const auto epochs = r.measured.number("epochs");
   const double samples = epochs && epoch > 0 ? *epochs * epoch : r.measured.number_or("samples_to_target", 0);
-  if (samples > 0) v["minutes"] = samples / v["samples_per_s"] * (1 + kEvaluationShare) / 60;
+  if (samples > 0)
+    v["minutes"] = samples / v["samples_per_s"] * (1 + kEvaluationShare) / 60;
+  else if (const auto steps = r.measured.number("steps"); steps && *steps > 0)  // of which nothing is evaluation
+    v["minutes"] = *steps * v["iteration_time_s"] / 60;
   const auto minutes = v.contains("minutes") ? std::optional(v["minutes"]) : r.measured.number("minutes");
   if (!minutes) return;
   const double nodes = std::max(1.0, static_cast<double>(p.job.machine.devices) / per_node);

@@ -339,6 +339,20 @@ void set_length(const Record& r, RecordJob& job) {
   job.model.values["predictions"] = holds(r.plan.text("task"), "squad") ? 1 : static_cast<std::int64_t>(guessed);
 }
 
+/// Degrees may stand beside the text, if they are its own.
+void refuse_contradictions(const Record& r, const plan::Plan& p) {
+  const std::pair<std::string, std::int64_t> degrees[] = {
+      {"dp", p.dp}, {"tp", p.tp}, {"pp", p.pp}, {"cp", p.cp}, {"ep", p.ep}, {"interleave", p.interleave}};
+  const auto refuse = [&](const std::string& key, std::int64_t in_text, std::optional<double> also) {
+    if (also && *also != static_cast<double>(in_text))
+      throw Refusal("plan." + key + ": is " + r.plan.written(key) + ", and plan.text says " + std::to_string(in_text) +
+                    "; give one of them");
+  };
+  for (const auto& [key, in_text] : degrees) refuse(key, in_text, r.plan.number(key));
+  if (p.micro_batch) refuse("micro_batch", *p.micro_batch, r.plan.number("micro_batch"));
+  if (r.plan.has("zero")) refuse("zero", p.zero, zero_of(r));
+}
+
 /// The plan as compact text: every key as `estimate` takes it, and nothing that is usual elsewhere in its place.
 void take_plan(const Record& r, RecordJob& job) {
   try {
@@ -348,6 +362,7 @@ void take_plan(const Record& r, RecordJob& job) {
     throw Refusal(std::string("plan: ") + error.what());
   }
   const auto& p = job.plan;
+  refuse_contradictions(r, p);
   if (!p.searched.empty()) throw Refusal("plan.text: " + p.searched.front() + "=auto is no plan that ran");
   if (p.ranks() != job.machine.devices)
     throw Refusal("plan.text: has " + std::to_string(p.ranks()) + " ranks, hardware.count is " + std::to_string(job.machine.devices));

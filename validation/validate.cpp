@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 9> kTimes{
     "iteration_time_s",      "time_us",        "samples_per_s", "tokens_per_s", "tokens_per_s_per_gpu",
     "samples_per_s_per_gpu", "tflops_per_gpu", "busbw_GBps",    "algbw_Gbps"};
 /// Measured keys that are context of a question, not its answer.
-constexpr std::array<std::string_view, 5> kContext{"epochs", "samples_to_target", "params", "pue", "gpu_utilisation_pct"};
+constexpr std::array<std::string_view, 6> kContext{"epochs", "samples_to_target", "steps", "params", "pue", "gpu_utilisation_pct"};
 
 constexpr double kAssumedMicroBatch = 1.25, kIncomplete = 1.2, kAssumedNetwork = 1.1, kAssumedShape = 1.3;
 
@@ -68,11 +68,16 @@ class Judge {
       if (found == a.values.end() || among(kContext, key)) continue;
       predict_as(v, r, key, interval(p, a, key, wider));
     }
-    if (v.predicted.empty()) {
-      std::string keys;
-      for (const auto& [key, field] : r.measured.all()) keys += (keys.empty() ? "" : ", ") + key;
-      throw Refusal("measured: none of " + keys + " can be predicted");
-    }
+    if (v.predicted.empty()) throw nothing_predicted(r);
+  }
+
+  static Refusal nothing_predicted(const Record& r) {
+    std::string keys;
+    for (const auto& [key, field] : r.measured.all()) keys += (keys.empty() ? "" : ", ") + key;
+    const bool whole = r.measured.has("minutes") || r.measured.has("energy_kwh") || r.measured.has("energy_kwh_dc");
+    return Refusal(
+        "measured: none of " + keys + " can be predicted" +
+        (whole ? "; what a whole training takes asks how long it is: steps, samples_to_target, or epochs of a known dataset" : ""));
   }
 
   costmodel::Interval interval(const Prepared& p, const Answer& a, const std::string& key, double wider) const {

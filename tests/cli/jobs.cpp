@@ -80,4 +80,6 @@ TEST_CASE("jobs that cannot be played are refused by name") {
   const JobsFile other(
       R"({"schema": 1, "jobs": [{"name": "a", "devices": 8, "steps": 5, "model": "zoo:resnet18", "batch": 256, "plan": "dp=4"}]})");
   check_failure(rehearse(played(other.path, "")), 1, {"job a", "plan dp=4", "is for 4 devices, the job has 8"});
+  const JobsFile uneven(R"({"schema": 1, "jobs": [{"name": "a", "devices": 3, "steps": 10, "model": "zoo:resnet18", "batch": 8}]})");
+  check_failure(rehearse(played(uneven.path, "")), 1, {"job a: devices: a batch of 8 keeps 2 of 3 busy", "a batch that they share evenly"});
 }

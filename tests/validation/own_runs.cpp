@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "tests/catch.hpp"
+#include "tests/validation/own_records.hpp"
 #include "validation/own_run.hpp"
 #include "validation/record_job.hpp"
 
@@ -69,6 +70,32 @@ TEST_CASE("what no prediction can be asked is refused by its key") {
   std::istringstream in(R"({"id": "r", "model": {"zoo": "zoo:gpt"}, "hardware": {"platform": "dgx-h100", "count": 8}, )"
                         R"("plan": {"text": "dp=8", "optimizer": "sgd"}})");
   CHECK_THROWS_WITH(job_of(read_records(in, "runs.jsonl").records.at(0)), contains("plan.global_batch: is missing"));
+}
+
+Record record_with(const std::string& plan, const std::string& measured) {
+  std::istringstream in(R"({"id": "r", "model": {"zoo": "zoo:resnet18"}, "hardware": {"platform": "dgx-h100", "count": 8}, )"
+                        R"("plan": {"text": "dp=8,micro_batch=4", "global_batch": 64, "optimizer": "sgd", "framework": "pytorch", )"
+                        R"("precision": "bf16")" +
+                        plan + R"(}, "measured": {)" + measured + "}}");
+  return read_records(in, "runs.jsonl").records.at(0);
+}
+
+TEST_CASE("degrees beside the text of a plan are its own, or refused") {
+  CHECK(job_of(record_with(R"(, "dp": 8, "zero": 0, "micro_batch": 4)", "")).plan.dp == 8);
+  CHECK_THROWS_WITH(job_of(record_with(R"(, "dp": 16)", "")), contains("plan.dp: is 16, and plan.text says 8; give one of them"));
+  CHECK_THROWS_WITH(job_of(record_with(R"(, "micro_batch": 2)", "")), contains("plan.micro_batch: is 2, and plan.text says 4"));
+  CHECK_THROWS_WITH(job_of(record_with(R"(, "zero": "ZeRO-2")", "")), contains("plan.zero: is ZeRO-2, and plan.text says 0"));
+}
+
+TEST_CASE("what a whole training takes is asked with its length") {
+  const auto verdict = [](const std::string& measured) { return answers_to({record_with("", measured)}).at(0); };
+  const auto step = verdict(R"("iteration_time_s": null)").predicted.at("iteration_time_s").value;
+  const auto whole = verdict(R"("minutes": null, "energy_kwh": null, "steps": 600)").predicted;
+  CHECK(whole.at("minutes").value == Approx(600 * step / 60));
+  CHECK(whole.at("energy_kwh").value > 0);
+  CHECK_FALSE(whole.contains("steps"));
+  CHECK_THAT(verdict(R"("energy_kwh": 0.07)").refused,
+             contains("none of energy_kwh can be predicted") && contains("steps, samples_to_target"));
 }
 
 }  // namespace
