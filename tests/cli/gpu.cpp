@@ -104,9 +104,11 @@ TEST_CASE("calibrate of a GPU says what it cannot do") {
 }
 
 TEST_CASE("steps that an H100 took lie in the intervals of what was measured on it") {
-  // h100_machine.json: `rehearse calibrate --backend cuda --quick` on that GPU; the steps: docs/gpu.md, bf16, AdamW.
-  const auto [model, batch, measured, least] = GENERATE(std::tuple{"zoo:resnet50", 64, 0.0285, 0.9}, std::tuple{"zoo:gpt2", 8, 0.0478, 0.7},
-                                                        std::tuple{"'zoo:bert?layers=12&hidden=768&heads=12&seq=512'", 16, 0.0327, 0.9});
+  // h100_machine.json: `rehearse calibrate --backend cuda --quick` on that GPU; the steps: docs/gpu.md, bf16, AdamW. They were of a program
+  // that cast gradients and parameters by kernels of their own, which by the same file took 1.3, 1.6 and 2.0 ms: without those.
+  const auto [model, batch, measured, least] =
+      GENERATE(std::tuple{"zoo:resnet50", 64, 0.0285 - 0.0013, 0.9}, std::tuple{"zoo:gpt2", 8, 0.0478 - 0.0016, 0.7},
+               std::tuple{"'zoo:bert?layers=12&hidden=768&heads=12&seq=512'", 16, 0.0327 - 0.0020, 0.9});
   const auto said =
       result_of(rehearse(std::string("estimate ") + model + " --batch " + std::to_string(batch) +
                          " --framework rehearse --dtype bf16 --optimizer adamw --dropout off --format json --platform " REHEARSAL_H100
