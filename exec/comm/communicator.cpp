@@ -398,4 +398,9 @@ void Communicator::end_all(const std::string& sentence, ExitStatus status, const
   std::_Exit(static_cast<int>(status));  // MPI_Abort does not return; the compiler cannot know
 }
 
+int threads_per_rank(const Communicator& world) {
+  const int asked = threads_asked_for();
+  return asked > 0 ? asked : world.cores();
+}
+
 }  // namespace rehearsal::exec

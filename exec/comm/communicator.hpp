@@ -188,4 +188,7 @@ void refuse_lone_rank(const Communicator& world);
 /// passes it on to the caller.
 int run_as_rank(MpiSession&, const std::function<int(Communicator&)>& body, const Tell& tell);
 
+/// What OMP_NUM_THREADS says, otherwise the rank's cores.
+[[nodiscard]] int threads_per_rank(const Communicator& world);
+
 }  // namespace rehearsal::exec

@@ -65,6 +65,14 @@ struct KernelRequest {
   [[nodiscard]] graph::NodeView view() const { return {inputs, outputs, attributes}; }
 };
 
+class Kernel;
+
+/// One run of several that are asked for at once.
+struct KernelRun {
+  Kernel& kernel;
+  std::span<const TensorView> inputs, outputs;
+};
+
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -73,6 +81,15 @@ class Kernel {
   [[nodiscard]] virtual std::int64_t workspace_bytes() const { return 0; }
   /// Which of a library's kernels it is, in the library's own words; empty where it says nothing.
   [[nodiscard]] virtual std::string engine() const { return {}; }
+  /// True where run_together() of this kernel takes runs of `other`, and one launch does them all.
+  [[nodiscard]] virtual bool joins(const Kernel& other) const {
+    static_cast<void>(other);
+    return false;
+  }
+  /// Does what all of them do, in any order, of kernels that this one joins: none touches what another writes, and none has a workspace.
+  virtual void run_together(std::span<const KernelRun> runs, const RunContext& context) {
+    for (const auto& run : runs) run.kernel.run(run.inputs, run.outputs, context);
+  }
   /// True: nothing of a run stays, and nothing but the request made it. One then serves all nodes that ask for the same.
   [[nodiscard]] virtual bool is_shareable() const { return false; }
 };

@@ -6,14 +6,15 @@
 #include <map>
 
 #include "base/error.hpp"
-#include "exec/comm/usable_cores.hpp"
 #include "exec/host/block_moves.hpp"
 #include "exec/host/stashes.hpp"
 #include "exec/play/compressed_sums.hpp"
 #include "exec/play/device_messages.hpp"
 #include "exec/play/flush_denormals.hpp"
 #include "exec/play/initial_values.hpp"
+#include "exec/play/joined_kernels.hpp"
 #include "exec/play/local_memory.hpp"
+#include "exec/play/non_finite_look.hpp"
 #include "exec/play/operand_views.hpp"
 #include "exec/play/played_times.hpp"
 #include "exec/play/prepared_collective.hpp"
@@ -176,6 +177,10 @@ class Executor::Impl {
     for (std::size_t b = 0; b < role_.bodies.size(); ++b) {
       const auto variants = plan::per_micro_batch(role_.bodies[b].kind) ? role_.variant_samples.size() : 1;
       for (const auto& i : role_.bodies[b].instructions) prepared_[b].push_back(prepare_one(i, variants));
+      joined_.push_back(joined_until(role_, role_.bodies[b], [&](std::uint32_t n) {
+        const auto& kernels = prepared_[b][n].kernels;
+        return kernels.size() == 1 ? kernels.front().get() : nullptr;
+      }));
     }
     backend_.forget();
   }
@@ -210,6 +215,10 @@ class Executor::Impl {
       if (plan::awaited_by_slot(program_, role_, slot, now_.step, begun.message)) await(begun);
     for (std::uint32_t n = 0; n < body.instructions.size(); ++n) {
       const auto& i = body.instructions[n];
+      if (const auto end = joined_[slot.body][n]; end > n + 1 && !record_ && !watch_) {
+        n = play_together(n, end);
+        continue;
+      }
       const bool left_to_others = !plan::takes_part(program_, world_.rank(), i);
       if (plan::runs(program_, role_, i, micro_batch_, kind) && !left_to_others && is_due(i))
         play_one(i, n);
@@ -265,6 +274,20 @@ class Executor::Impl {
     if (watch_) look(i);
     if (record_) times_.end({slot_.body, n, slot_.micro_batch, 0, 0, 0});
     messages_.progress();
+  }
+
+  /// What always runs, and waits for nothing that the first one does not wait for. Each by itself while it is recorded or looked at.
+  std::uint32_t play_together(std::uint32_t first, std::uint32_t end) {
+    const auto& instructions = role_.bodies[slot_.body].instructions;
+    await_dependencies(instructions[first]);
+    together_.clear();
+    for (auto n = first; n < end; ++n) {
+      operands_.set(instructions[n], pass());
+      together_.add(*prepared_[slot_.body][n].kernels.front(), operands_);
+    }
+    prepared_[slot_.body][first].kernels.front()->run_together(together_.runs(), run_context(nullptr));
+    messages_.progress();
+    return end - 1;
   }
 
   void compute(const Instruction& i, PreparedInstruction& p) {
@@ -329,34 +352,18 @@ class Executor::Impl {
 
   void look(const Instruction& i) {
     operands_.set(i, pass());
-    const HostCopies inputs(device_, operands_.inputs()), made(device_, operands_.outputs());
-    std::vector<TensorView> outputs(made.views().begin(), made.views().end());
-    for (std::size_t n = 0; n < outputs.size(); ++n)
-      if (i.outputs[n] != plan::kNoBuffer && !holds_numbers(role_.buffers[i.outputs[n]])) outputs[n] = {};
-    watch_->look({inputs.views(), outputs}, [&](std::size_t output, std::int64_t element) { return described(i, output, element); });
-  }
-
-  [[nodiscard]] BadTensor described(const Instruction& i, std::size_t output, std::int64_t element) const {
-    const auto& buffer = role_.buffers[i.outputs[output]];
-    BadTensor bad;
-    bad.tensor = g_[buffer.tensor].name;
-    bad.made_by = i.kind == InstructionKind::Kernel ? std::string(graph::schema(g_[i.node]).name) + " " + g_[i.node].name
-                                                    : std::string(plan::name(i.kind));
-    if (i.kind == InstructionKind::Load) {
-      const auto samples = loading_.samples(buffer, {now_.slot_step, loop_micro_batch()});
-      const auto per_sample = std::max<std::int64_t>(1, graph::element_count(type_of(i.outputs[output], variant()).shape) / samples.count);
-      bad.made_by = data_->origin_of(samples.first + element / per_sample);
-    }
-    bad.in_backward = role_.bodies[slot_.body].kind == plan::BodyKind::Backward;
-    bad.micro_batch = micro_batch_;
-    return bad;
+    look_.look(*watch_, i, operands_,
+               {{now_.slot_step, loop_micro_batch()}, *data_, micro_batch_, role_.bodies[slot_.body].kind == plan::BodyKind::Backward});
   }
 
   void run_kernel(const Instruction& i, PreparedInstruction& p) {
     operands_.set(i, pass());
-    RunContext context{options_.seed,    now_.slot_step,  i.workspace == plan::kNoBuffer ? nullptr : data(i.workspace),
-                       device_.stream(), device_.fault(), loading_.first_of_batch(loop_micro_batch())};
-    p.kernels[std::min(variant(), p.kernels.size() - 1)]->run(operands_.inputs(), operands_.outputs(), context);
+    p.kernels[std::min(variant(), p.kernels.size() - 1)]->run(operands_.inputs(), operands_.outputs(),
+                                                              run_context(i.workspace == plan::kNoBuffer ? nullptr : data(i.workspace)));
+  }
+
+  [[nodiscard]] RunContext run_context(void* workspace) const {
+    return {options_.seed, now_.slot_step, workspace, device_.stream(), device_.fault(), loading_.first_of_batch(loop_micro_batch())};
   }
 
   /// One of the coordinates that share a tensor keeps it, for the others it is zero: their sum is the tensor.
@@ -432,6 +439,8 @@ class Executor::Impl {
   OperandViews operands_;
   Messages messages_;
   std::vector<std::vector<PreparedInstruction>> prepared_;
+  std::vector<std::vector<std::uint32_t>> joined_;  ///< by body and instruction
+  JoinedOperands together_;
   plan::Slot slot_;
   int micro_batch_ = 0;
   plan::Moment now_;
@@ -447,14 +456,10 @@ class Executor::Impl {
   std::map<std::tuple<std::uint16_t, std::uint32_t, std::int64_t>, Begun> tickets_;  ///< by body, instruction, plan::number_of()
   BlockMoves moves_;
   SampleLoading loading_;
+  NonFiniteLook look_{role_, g_, loading_, device_};
   StagedSamples staged_;
   CompressedSums compressed_;
 };
-
-int threads_per_rank(const Communicator& world) {
-  const int asked = threads_asked_for();
-  return asked > 0 ? asked : world.cores();
-}
 
 Executor::Executor(const Training& training, const ComputeBackend& backend, const ExecutorOptions& options)
     : impl_(std::make_unique<Impl>(training, backend, options)) {}

@@ -38,8 +38,6 @@ struct StepResult {
   std::vector<std::pair<std::int64_t, predict::TimedInstruction>> late;
 };
 
-/// What OMP_NUM_THREADS says, otherwise the rank's cores.
-[[nodiscard]] int threads_per_rank(const Communicator& world);
 
 /// Steps that follow each other; without a flush where the plan's schedule has none.
 struct StepRow {

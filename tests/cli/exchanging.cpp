@@ -56,4 +56,10 @@ TEST_CASE("compressors of gradients are predicted on processors alone") {
       rehearse("estimate zoo:resnet18 --platform dgx-a100 --devices 8 --batch 64 --framework rehearse --plan dp=8,compression=topk");
   CHECK(refused.status == 3);
   CHECK_THAT(refused.err, contains("compression=topk:0.01: compressors of gradients are predicted on processors"));
+  // Moments are f32, and would stand where updates take gradients of 16 bits.
+  const auto narrow = rehearse(
+      "estimate zoo:gpt?layers=1 --batch 4 --dtype bf16 --optimizer adamw --framework rehearse --platform xeon-8480-2s --devices 2 "
+      "--plan dp=2,compression=1bit-adam,exact_steps=2");
+  CHECK(narrow.status == 3);
+  CHECK_THAT(narrow.err, contains("first moments, which are f32, and the gradient of") && contains("is bf16; use --dtype f32"));
 }

@@ -3,6 +3,8 @@
 // An element is read before it is written: results may lie over operands.
 
 #include <cmath>
+#include <span>
+#include <utility>
 
 #include "exec/kernels/cuda/families.hpp"
 #include "exec/kernels/cuda/cuda_kernel.hpp"
@@ -61,19 +63,68 @@ struct Update {
   }
 };
 
+template <class T, class G, class Rule>
+std::int64_t rows_of(const Update<T, G, Rule>& update) {
+  return (update.packs.packs() + kPacksOfTeam - 1) / kPacksOfTeam;
+}
+
+/// Updates of so many tensors that one launch has room for among its arguments, of which every GPU takes 4 KB.
+template <class One>
+struct Updates {
+  static constexpr std::size_t kMost = 4000 / (sizeof(One) + sizeof(std::int64_t));
+  One each[kMost];
+  std::int64_t begin[kMost];  ///< the first row of each
+  int count = 0;
+
+  REHEARSAL_BODY void operator()(const Team& team, std::int64_t row) const {
+    int last = count - 1;
+    while (begin[last] > row) --last;
+    each[last](team, row - begin[last]);
+  }
+};
+
 template <template <class> class Rule>
 struct Optimizer {
+  template <class T, class G>
+  using UpdateOf = Update<T, G, Rule<Real<T>>>;
+
   template <class T>
   static void run(const Call& call) {
     run_mixed<T, T>(call);
   }
   template <class T, class G>
   static void run_mixed(const Call& call) {
+    const auto body = update_of<T, G>(call);
+    for_each_row(call.context.stream, rows_of(body), std::min(body.packs.packs(), kPacksOfTeam), body);
+  }
+  template <class T, class G>
+  static void run_several(std::span<const Call> calls) {
+    using All = Updates<UpdateOf<T, G>>;
+    for (; !calls.empty(); calls = calls.subspan(std::min(calls.size(), All::kMost)))
+      launch<T, G>(calls.first(std::min(calls.size(), All::kMost)), std::make_index_sequence<All::kMost>());
+  }
+
+ private:
+  /// Places behind the last call repeat it: an update has no value of its own that means none.
+  template <class T, class G, std::size_t... I>
+  static void launch(std::span<const Call> calls, std::index_sequence<I...>) {
+    Updates<UpdateOf<T, G>> all{{update_of<T, G>(calls[std::min(I, calls.size() - 1)])...}, {}, static_cast<int>(calls.size())};
+    std::int64_t rows = 0, packs = 1;
+    for (std::size_t n = 0; n < calls.size(); ++n) {
+      all.begin[n] = rows;
+      rows += rows_of(all.each[n]);
+      packs = std::max(packs, std::min(all.each[n].packs.packs(), kPacksOfTeam));
+    }
+    for_each_row(calls.front().context.stream, rows, packs, all);
+  }
+
+  template <class T, class G>
+  static UpdateOf<T, G> update_of(const Call& call) {
     using Chosen = Rule<Real<T>>;
     const std::size_t last = call.outputs.size() - 1;
     G* const rounded = reference::rounds_parameter(call) ? call.out<G>(last) : nullptr;
     const bool aligned = are_aligned({call.in<T>(0), call.in<G>(1), call.out<T>(), rounded});
-    Update<T, G, Chosen> body{
+    UpdateOf<T, G> body{
         {graph::element_count(call.in_shape(0)), aligned}, call.in<T>(0), call.in<G>(1), {}, {}, call.out<T>(), rounded, Chosen(call)};
     const std::size_t kept = last + (rounded == nullptr ? 1 : 0);  // parameter and states
     for (int s = 0; s < Chosen::kStates; ++s) {
@@ -82,20 +133,24 @@ struct Optimizer {
       body.fresh[s] = result < kept && call.has_output(result) ? call.out<T>(result) : nullptr;
       body.packs.aligned = body.packs.aligned && are_aligned({body.old[s], body.fresh[s]});
     }
-    const std::int64_t packs = body.packs.packs();
-    for_each_row(call.context.stream, (packs + kPacksOfTeam - 1) / kPacksOfTeam, std::min(packs, kPacksOfTeam), body);
+    return body;
   }
 };
 
 /// Updates of parameters in f32 whose passes compute in 16 bits, and of those whose gradient has their own type.
 template <template <class> class Rule>
 std::unique_ptr<Kernel> make_update(const KernelRequest& request, std::string& reason) {
+  using Own = Optimizer<Rule>;
   const DType parameter = request.view().input(0).dtype, gradient = request.view().input(1).dtype;
   const bool rounds = request.attributes.has(graph::kRoundedTo);
-  if (parameter == gradient && !rounds) return make_by_output<Optimizer<Rule>, Floats>(request, reason);
+  if (parameter == DType::F32 && gradient == DType::F32 && !rounds)
+    return make_joinable(request, &Own::template run<float>, &Own::template run_several<float, float>, reason);
+  if (parameter == gradient && !rounds) return make_by_output<Own, Floats>(request, reason);
   if (parameter == DType::F32 && (!rounds || request.outputs.back()->dtype == gradient)) {
-    if (gradient == DType::BF16) return reference::make_kernel(request, &Optimizer<Rule>::template run_mixed<float, BFloat16>, reason);
-    if (gradient == DType::F16) return reference::make_kernel(request, &Optimizer<Rule>::template run_mixed<float, Half>, reason);
+    if (gradient == DType::BF16)
+      return make_joinable(request, &Own::template run_mixed<float, BFloat16>, &Own::template run_several<float, BFloat16>, reason);
+    if (gradient == DType::F16)
+      return make_joinable(request, &Own::template run_mixed<float, Half>, &Own::template run_several<float, Half>, reason);
   }
   reason = "the gradient in " + std::string(name(gradient)) + " of a parameter in " + std::string(name(parameter));
   return nullptr;

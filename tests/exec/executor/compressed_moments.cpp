@@ -67,8 +67,6 @@ TEST_CASE("moments travel where Adam takes gradients as they are, and after some
   refused("sgd", ",exact_steps=2", "use --optimizer adam or adamw");
   refused("muon", ",exact_steps=2", "use --optimizer adam or adamw");
   refused("adam", ",exact_steps=2,offload=optimizer", "offload=none");
-  const Case narrow{"mlp", 8, "dp=2,compression=1bit-adam,exact_steps=2", "bf16"};
-  CHECK_THROWS_WITH(sample::program_of(narrow, sample::training_of(narrow, "adam")), contains("which are f32, and the gradient of"));
   const Case c{"mlp", 8, "dp=2,exact_steps=2"};
   CHECK_THROWS_WITH(sample::program_of(c, sample::training_of(c)), contains("exact_steps: is for a compressor"));
 }

@@ -67,6 +67,34 @@ TEST_CASE("optimizers read gradients of 16 bits beside parameters in f32, and ro
     }
 }
 
+TEST_CASE("updates of many tensors by one launch are those of each by itself") {
+  // More than one launch has room for, of sizes from none to several teams, and of odd ones.
+  const std::vector<std::int64_t> sizes{1, 3, 4096, 4097, 0, 9000, 64, 17, 5,  1024, 1,  2,  3, 4,
+                                        5, 6, 7,    8,    9, 10,   11, 12, 13, 14,   15, 16, 33};
+  for (const DType gradient : {DType::F32, DType::BF16})
+    for (const std::string op : {"AdamUpdate", "SgdUpdate"}) {
+      INFO(op << ", gradients in " << name(gradient));
+      const bool rounds = gradient != DType::F32, adam = op == "AdamUpdate";
+      std::vector<OneNode> nodes;
+      for (std::size_t n = 0; n < sizes.size(); ++n) {
+        const double seed = static_cast<double>(n) + 1;
+        Array g = numbers({sizes[n]}, seed);
+        g.dtype = gradient;
+        graph::Attributes attributes{{"lr", 0.1 + 0.01 * seed}, {"momentum", 0.5}};
+        if (rounds) attributes.set("rounded_to", std::string(name(gradient)));
+        nodes.push_back({op, attributes, {numbers({sizes[n]}, 2 * seed), g, scalar(3, DType::I64), numbers({sizes[n]}, 3 * seed)}});
+        if (adam) nodes.back().inputs.emplace_back(positive({sizes[n]}, seed));
+      }
+      const auto together = run_together(nodes, DType::F32);
+      REQUIRE(together.size() == nodes.size());
+      for (std::size_t n = 0; n < nodes.size(); ++n) {
+        const auto alone = run(nodes[n], DType::F32);
+        REQUIRE(together[n].size() == alone.size());
+        for (std::size_t i = 0; i < alone.size(); ++i) CHECK(together[n][i].values == alone[i].values);
+      }
+    }
+}
+
 TEST_CASE("rows are picked by packs and by elements, and gradients of one row are added over pieces") {
   // 97 indices of 13 rows: most rows several times, in 4 pieces; runs that begin in one piece and end in a later one
   for (const std::int64_t inner : {16, 5}) {

@@ -145,7 +145,51 @@ std::vector<Array> run_by(const UnderTest& tested, const OneNode& node, DType dt
   return results;
 }
 
+/// A node with its kernel and its buffers; the types must not move.
+struct Together {
+  Types inputs, outputs;
+  std::shared_ptr<Kernel> kernel;
+  std::unique_ptr<Buffers> from, to;
+};
+
+std::unique_ptr<Together> prepared_together(const UnderTest& tested, const OneNode& node, DType dtype) {
+  const graph::OpSchema& schema = graph::op_table()[graph::op(node.op)];
+  auto one = std::make_unique<Together>();
+  for (const auto& input : node.inputs) one->inputs.emplace_back(graph::TensorType{input->dtype.value_or(dtype), input->shape});
+  for (auto& type : schema.infer({one->inputs, {}, node.attributes})) one->outputs.emplace_back(std::move(type));
+  auto made = make({schema, node.attributes, one->inputs, one->outputs, Formats(one->inputs.size(), plan::Format::Plain)}, tested);
+  one->kernel = std::move(made.kernel);
+  one->from = std::make_unique<Buffers>(made.device);
+  one->to = std::make_unique<Buffers>(made.device);
+  for (std::size_t i = 0; i < one->inputs.size(); ++i) one->from->add(one->inputs[i], node.inputs[i], plan::Format::Plain);
+  for (const auto& output : one->outputs) one->to->add(output, std::nullopt, plan::Format::Plain);
+  return one;
+}
+
 }  // namespace
+
+std::vector<std::vector<Array>> run_together(const std::vector<OneNode>& nodes, DType dtype) {
+  const auto tested = under_test();
+  std::vector<std::unique_ptr<Together>> all;
+  std::vector<KernelRun> runs;
+  for (const auto& node : nodes) {
+    all.push_back(prepared_together(tested, node, dtype));
+    runs.push_back({*all.back()->kernel, all.back()->from->views, all.back()->to->views});
+    if (!all.front()->kernel->joins(*all.back()->kernel)) throw InternalError("kernels of " + node.op + " do not join");
+  }
+  auto& device = all.front()->from->device;
+  RunContext context;
+  context.stream = device.stream();
+  all.front()->kernel->run_together(runs, context);
+  device.wait();
+  std::vector<std::vector<Array>> results;
+  for (const auto& one : all) {
+    one->to->fetch();
+    auto& arrays = results.emplace_back();
+    for (std::size_t i = 0; i < one->outputs.size(); ++i) arrays.push_back(array_of(one->to->bytes[i], *one->outputs[i]));
+  }
+  return results;
+}
 
 std::vector<Array> run(const OneNode& node, DType dtype) { return run_by(under_test(), node, dtype); }
 

@@ -39,6 +39,9 @@ struct OneNode {
 /// All results. Throws BadInput from the row's `infer`, and fails when no reference kernel takes the node.
 std::vector<Array> run(const OneNode& node, DType dtype = DType::F64);
 
+/// Of nodes whose kernels join each other, by one call; all operands and results are plain.
+std::vector<std::vector<Array>> run_together(const std::vector<OneNode>& nodes, DType dtype);
+
 /// The same by the reference kernels, whatever is under test.
 std::vector<Array> run_reference(const OneNode& node, DType dtype = DType::F64);
 
