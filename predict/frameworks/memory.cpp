@@ -135,7 +135,7 @@ class StageMemory {
                            : trained * kept + (weights.all - trained) * frozen_bytes;
       whole += weights.all;
       m.update += job_.profile.update_copies * trained * bytes.gradients / (job_.plan.zero >= 2 ? ranks : 1);
-      if (!job_.recipe.update_in_backward) m.gradients += trained * bytes.gradients / (job_.plan.zero >= 2 ? ranks : 1);
+      if (!job_.recipe.update_in_backward) m.gradients += trained * bytes.gradients / (keeps_whole_gradients(job_) ? 1 : ranks);
       const double optimizer =
           (trained * bytes.optimizer + weights.state * number_bytes(job_, precision_)) / (job_.plan.zero >= 1 ? ranks : 1);
       (job_.plan.offload == plan::Offload::Optimizer ? m.host : m.optimizer) += optimizer;

@@ -347,8 +347,10 @@ double gradient_bytes(const FrameworkJob& job, const costmodel::Precision& preci
 }
 
 bool gathers_every_pass(const FrameworkJob& job) {
-  return job.plan.zero >= 3 && job.plan.zero_group != 1 && job.plan.dp > 1 && job.plan.pp == 1;
+  return job.plan.zero >= 3 && job.plan.zero_group != 1 && has_replicas(job) && job.plan.pp == 1;
 }
+
+bool keeps_whole_gradients(const FrameworkJob& job) { return !gathers_every_pass(job) && !scatters_every_micro_batch(job); }
 
 bool sums_whole_gradients(const FrameworkJob& job) {
   return job.plan.zero == 0 || (job.plan.zero == 1 && job.profile.sharded_after_all_reduce);

@@ -128,6 +128,9 @@ class StepTimer {
 /// Whether a rank keeps its part of the gradients alone, and so takes in its part of the sum after every micro-batch (ZeRO-2, Rajbhandari
 /// et al., SC 2020, section 7.1; DeepSpeed's stage 2, FSDP's SHARD_GRAD_OP).
 [[nodiscard]] bool scatters_every_micro_batch(const FrameworkJob&);
+/// Whether a rank adds up whole gradients until the step's last pass. Pipelines do, also under ZeRO-3: PyTorch's stages scatter them, and
+/// let go of gathered parameters, after the last micro-batch.
+[[nodiscard]] bool keeps_whole_gradients(const FrameworkJob&);
 /// Whether several ranks have the same parameters and other samples or tokens.
 [[nodiscard]] bool has_replicas(const FrameworkJob&);
 /// Whether sums of gradients and gathers of parameters run beside the passes.

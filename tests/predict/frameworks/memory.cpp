@@ -63,6 +63,30 @@ TEST_CASE("FSDP gathers in the type of the computation, and shards the fp32 valu
   CHECK(single.memory().weights == Approx(4 * parameters));  // what is gathered is what would be sharded
 }
 
+TEST_CASE("gradients wait whole in a pipeline, and in parts where replicas scatter them after every micro-batch") {
+  Sample s(kSmall, platforms::load("dgx-h100"), "torchtitan", "bf16");
+  s.job.plan.dp = 8;
+  const auto gradients = [&](int pp, int zero) {
+    s.job.plan.pp = pp, s.job.plan.zero = zero;
+    return s.memory().gradients;
+  };
+  const double whole = gradients(1, 0);
+  CHECK(gradients(1, 2) == Approx(whole / 8));
+  CHECK(gradients(1, 3) == Approx(whole / 8));
+  // PyTorch's stages add up fp32 gradients of all their parameters and scatter them once, with the parameters gathered all along.
+  const double staged = gradients(2, 0);
+  CHECK(gradients(2, 3) == Approx(staged));
+  CHECK(gradients(2, 2) == Approx(staged / 8));
+}
+
+TEST_CASE("parameters that replicas of a sequence shard are gathered before every pass") {
+  Sample s("zoo:gpt?layers=2&hidden=256&heads=8&seq=512&vocab=1000&batch=1", platforms::load("dgx-h100"), "torchtitan", "bf16");
+  s.job.plan.cp = 8, s.job.plan.zero = 3;
+  CHECK(gathers_every_pass(s.job));
+  const double parameters = 2 * (12.0 * 256 * 256 + 13 * 256) + 1000 * 256 + 512 * 256 + 2 * 256;
+  CHECK(s.memory().weights == Approx(4 / 8.0 * parameters));
+}
+
 TEST_CASE("gradients of fp16 wait in fp16, and become fp32 where the state is") {
   // Megatron-Core's table of bytes a parameter: 20, and 4 + 16 / d with the distributed optimizer, where bf16 has 18 and 6 + 12 / d.
   Sample half(kSmall, platforms::load("dgx-a100"), "megatron", "fp16"), brain(kSmall, platforms::load("dgx-a100"), "megatron");
