@@ -83,7 +83,8 @@ TEST_CASE("parameters that replicas of a sequence shard are gathered before ever
   Sample s("zoo:gpt?layers=2&hidden=256&heads=8&seq=512&vocab=1000&batch=1", platforms::load("dgx-h100"), "torchtitan", "bf16");
   s.job.plan.cp = 8, s.job.plan.zero = 3;
   CHECK(gathers_every_pass(s.job));
-  const double parameters = 2 * (12.0 * 256 * 256 + 13 * 256) + 1000 * 256 + 512 * 256 + 2 * 256;
+  const double positions = 512 / 8 * 256;  // of its own part of the sequence
+  const double parameters = 2 * (12.0 * 256 * 256 + 13 * 256) + 1000 * 256 + positions + 2 * 256;
   CHECK(s.memory().weights == Approx(4 / 8.0 * parameters));
 }
 
