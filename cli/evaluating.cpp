@@ -38,6 +38,7 @@ exec::EvaluationResult evaluate_model(const EvaluationJob& job, const exec::Stor
   options.threads = exec::threads_per_rank(world);
   options.seed = model.seed;
   options.keep_outputs = job.keep_outputs;
+  options.untrained = job.untrained;
   options.backend = element_type(model) == DType::F64 ? "reference" : job.backend;
   return exec::evaluate([&](std::int64_t n) { return load_evaluation(model, n); }, batch, values, world, options);
 }

@@ -1,6 +1,10 @@
 #pragma once
 // Loss and accuracy of a model on a data file: what `evaluate` prints and `run --eval` adds to its result.
 
+#include <optional>
+#include <set>
+#include <string>
+
 #include <nlohmann/json_fwd.hpp>
 
 #include "cli/model_options.hpp"
@@ -13,6 +17,7 @@ struct EvaluationJob {
   const exec::DataOptions& data;
   const std::string& backend;
   bool keep_outputs = false;
+  std::optional<std::set<std::string>> untrained = {};  ///< exec::EvaluationOptions'
 };
 
 /// In batches of --batch, else of the model's size where it has one, else of at most 32. Without a target in the data the loss is left out.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <tuple>
 #include <variant>
 
 #include <CLI/CLI.hpp>
@@ -162,6 +163,33 @@ std::string made_for(const plan::PlanContext& context) {
   if (!context.optimizer.empty()) text += " --optimizer " + context.optimizer;
   for (const auto& argument : arguments_of(context.training)) text += " " + argument;
   return text;
+}
+
+namespace {
+
+/// What is trained, had it the default optimizer.
+std::string hash_with_default_optimizer(ModelOptions model) {
+  const ModelOptions plain;
+  std::tie(model.optimizer, model.hyperparameters, model.betas, model.nesterov, model.loss_scale) =
+      std::tie(plain.optimizer, plain.hyperparameters, plain.betas, plain.nesterov, plain.loss_scale);
+  std::tie(model.lr, model.lr_scaling, model.base_batch, model.momentum, model.weight_decay, model.trust, model.eps, model.clip_norm,
+           model.clip_value) = std::tie(plain.lr, plain.lr_scaling, plain.base_batch, plain.momentum, plain.weight_decay, plain.trust,
+                                        plain.eps, plain.clip_norm, plain.clip_value);
+  std::vector<std::string> ignored;
+  return load_training(model, ignored, Purpose::Train).hash();
+}
+
+}  // namespace
+
+plan::Plan plan_to_train(const ModelOptions& o, const std::string& text, const graph::TrainingGraph& training,
+                         std::vector<std::string>& warnings) {
+  auto file = plan_argument(text);
+  const auto& hash = file.context.model_hash;
+  if (hash.empty() || hash == training.hash()) return file.plan;
+  if (hash_with_default_optimizer(o) != hash) return plan_for(text, training);
+  warnings.push_back(text + " was searched for the default optimizer, and " + o.optimizer +
+                     " trains now: memory and times are others than it was chosen by");
+  return file.plan;
 }
 
 }  // namespace rehearsal::cli

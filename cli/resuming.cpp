@@ -1,6 +1,13 @@
 #include "cli/resuming.hpp"
 
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
 #include "base/error.hpp"
+#include "base/join.hpp"
+#include "cli/adapter_option.hpp"
+#include "cli/plan_context.hpp"
 #include "plan/compressors.hpp"
 
 namespace rehearsal::cli {
@@ -37,6 +44,69 @@ std::optional<exec::CheckpointHeader> header_to_resume(const std::string& folder
                        std::to_string(header.samples + 1) + ", at the same learning rate");
   check_kept(folder, header.step, training, warnings);
   return header;
+}
+
+namespace {
+
+/// Options whose values are the optimizer's numbers, and those that decide nothing that is kept.
+constexpr std::string_view kOfOptimizer[] = {"lr", "lr-scaling", "base-batch", "momentum", "nesterov", "betas", "trust", "eps",
+                                             "weight-decay"};
+constexpr std::string_view kRate = "lr";  // a new one is what many go on for
+
+exec::TrainedAs::Texts options_of(const ModelOptions& o) {
+  exec::TrainedAs::Texts options{{"--optimizer", graph::optimizer_row(o.optimizer).name}, {"--dtype", o.dtype}};
+  for (const auto& [option, values] : training_words(o))
+    if (std::ranges::find(kOfOptimizer, option) == std::end(kOfOptimizer) && option != "seed") options["--" + option] = joined(values, ",");
+  if (!o.loss.empty()) options["--loss"] = o.loss;
+  return options;
+}
+
+exec::TrainedAs::Texts course_of(const DataFlags& data, std::int64_t samples, const graph::OptimizerSettings& optimizer) {
+  exec::TrainedAs::Texts course{{"--shuffle", data.shuffle}};
+  if (samples > 0) course["samples of --data"] = std::to_string(samples);
+  for (const auto& [number, value] : optimizer.values)
+    if (number != kRate) course[number] = nlohmann::json(value).dump();
+  return course;
+}
+
+std::vector<std::string> untrained_weights(const graph::Graph& graph) {
+  std::vector<std::string> names;
+  for (const auto& tensor : graph.tensors())
+    if (tensor.role == graph::TensorRole::Frozen) names.push_back(tensor.name);
+  return names;
+}
+
+}  // namespace
+
+exec::TrainedAs trained_as(const ModelOptions& o, const DataFlags& data, std::int64_t samples, const graph::TrainingGraph& training) {
+  auto of_batch = o;
+  of_batch.batch = training.batch;
+  const auto model = load_model(of_batch).graph;
+  const auto untrained = untrained_weights(training.graph);
+  return {model.hash(),  untrained, exec::checksum_of_weights(model, untrained), adapter_factor(o.lora),
+          options_of(o), course_of(data, samples, training.optimizer)};
+}
+
+void warn_of_other_course(const std::string& folder, const exec::CheckpointHeader& header, const exec::TrainedAs& now,
+                          std::vector<std::string>& warnings) {
+  if (!header.as.known()) return;
+  const auto text = exec::differences(header.as.course, now.course);
+  if (!text.empty()) warnings.push_back("--resume " + folder + ": was trained with " + text);
+}
+
+void take_trained(ModelOptions& o, const exec::CheckpointHeader& header, const std::string& folder, std::vector<std::string>& warnings) {
+  const auto asking = "--checkpoint " + folder;
+  if (!o.typed.contains("seed")) o.seed = header.seed;
+  if (o.seed != header.seed)
+    throw BadInput("--seed " + std::to_string(o.seed),
+                   asking + " was made with --seed " + std::to_string(header.seed) + "; give the same, or leave it out");
+  auto of_batch = o;
+  of_batch.batch = header.batch;
+  const auto model = load_model(of_batch).graph;
+  exec::require_same_weights(header.as, {"", {}, exec::checksum_of_weights(model, header.as.untrained), adapter_factor(o.lora), {}, {}},
+                             asking);
+  if (header.as.known() && header.as.network != model.hash())
+    warnings.push_back(asking + ": the weights have the shapes of this model, but it is another network than the one that was trained");
 }
 
 }  // namespace rehearsal::cli

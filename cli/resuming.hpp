@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/data_options.hpp"
+#include "cli/model_options.hpp"
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/play/executor.hpp"
 
@@ -15,5 +17,14 @@ namespace rehearsal::cli {
 /// the plan takes Adam's second moment for settled earlier than the checkpoint's training did.
 [[nodiscard]] std::optional<exec::CheckpointHeader> header_to_resume(const std::string& folder, const exec::Training& training,
                                                                      std::vector<std::string>& warnings);
+
+/// What checkpoints of a training keep of the command that began it. `samples` of its data; 0: without end.
+[[nodiscard]] exec::TrainedAs trained_as(const ModelOptions&, const DataFlags&, std::int64_t samples, const graph::TrainingGraph&);
+/// Warns of the optimizer's numbers and of data that are not as they were when the checkpoint in `folder` was written.
+void warn_of_other_course(const std::string& folder, const exec::CheckpointHeader&, const exec::TrainedAs& now,
+                          std::vector<std::string>& warnings);
+/// That what is evaluated is what was trained: the seed of the checkpoint is taken where none was given. Throws BadInput for another seed,
+/// other untrained weights or another factor of adapters; warns of another network.
+void take_trained(ModelOptions&, const exec::CheckpointHeader&, const std::string& folder, std::vector<std::string>& warnings);
 
 }  // namespace rehearsal::cli

@@ -13,8 +13,6 @@ namespace {
 
 using graph::TensorId;
 
-constexpr std::int64_t kEvaluationIgnoredLabel = -100;
-
 /// The forward pass on one process, with the outputs kept until they are read.
 plan::Program program_of(const graph::EvaluationGraph& model, const ComputeBackend& backend, int threads) {
   plan::LoweringOptions options;
@@ -38,7 +36,8 @@ class Evaluator {
         backend_(make_backend({.name = options.backend})),
         threads_(options.threads),
         program_(program_of(model_, *backend_, options.threads)),
-        executor_(Training{program_, model_.step, world}, *backend_, {options.threads, options.seed}) {
+        executor_(Training{program_, model_.step, world}, *backend_, {options.threads, options.seed}),
+        untrained_(options.untrained) {
     for (const auto& [name, value] : values)
       if (model_.step.graph.find(name) == TensorId::None)
         throw BadInput("tensor '" + name + "'", "was trained, and is not in the model: the trained values are of another model");
@@ -62,7 +61,7 @@ class Evaluator {
   void take(TensorId t, const StoredValues& values) {
     const auto& tensor = model_.step.graph[t];
     const auto found = values.find(tensor.name);
-    if (found == values.end()) return;  // frozen: as the model has it
+    if (found == values.end()) return require_untrained(tensor);  // as the model has it
     const auto& value = found->second;
     if (value.type.shape != tensor.type.shape)
       throw BadInput("tensor '" + tensor.name + "'", "has shape " + graph::to_text(tensor.type.shape) + " in the model, and " +
@@ -73,11 +72,20 @@ class Evaluator {
     executor_.set_stored(t, block);
   }
 
+  void require_untrained(const graph::Tensor& tensor) const {
+    const bool trains = tensor.role == graph::TensorRole::Parameter || tensor.role == graph::TensorRole::State;
+    if (!trains || !untrained_ || untrained_->contains(tensor.name)) return;
+    throw BadInput("tensor '" + tensor.name + "'",
+                   "is in the model, and neither among the trained values nor among the weights that were left as they are: the trained "
+                   "values are of another model");
+  }
+
   graph::EvaluationGraph model_;
   std::unique_ptr<ComputeBackend> backend_;
   int threads_;
   plan::Program program_;
   Executor executor_;
+  std::optional<std::set<std::string>> untrained_;
 };
 
 /// Samples of another source, from one on.
@@ -106,7 +114,7 @@ Hits count_hits(const NpyArray& scores, const std::vector<std::int64_t>& labels)
   const auto* values = reinterpret_cast<const T*>(scores.bytes.data());
   Hits hits;
   for (std::size_t n = 0; n < labels.size(); ++n) {
-    if (labels[n] == kEvaluationIgnoredLabel) continue;
+    if (labels[n] == kIgnoredLabel) continue;
     const auto* first = values + static_cast<std::int64_t>(n) / inner * classes * inner + static_cast<std::int64_t>(n) % inner;
     std::int64_t best = 0;
     for (std::int64_t c = 1; c < classes; ++c)
@@ -155,6 +163,7 @@ class Evaluation {
       const auto hits = hits_of(evaluator.output(0), labels);
       weight = static_cast<double>(hits.labels);
       hits_ = {hits_.labels + hits.labels, hits_.right + hits.right};
+      result_.ignores_all = hits_.labels == 0;
     }
     if (step.loss != TensorId::None && weight > 0) sum_ += weight * loss, weight_ += weight;
     if (options_.keep_outputs) keep_outputs(evaluator);

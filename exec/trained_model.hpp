@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "exec/checkpoint/checkpoint.hpp"
@@ -15,18 +16,24 @@ namespace rehearsal::exec {
 /// The model for one size of batch. Throws BadInput when it cannot be had.
 using ModelOfBatch = std::function<graph::EvaluationGraph(std::int64_t batch)>;
 
+/// A label that says that there is none, as in PyTorch.
+inline constexpr std::int64_t kIgnoredLabel = -100;
+
 struct EvaluationOptions {
   DataOptions data;  ///< in order
   int threads = 1;
   std::uint64_t seed = 0;  ///< of weights that nothing gives
   bool keep_outputs = false;
   std::string backend = "auto";
+  /// Weights that the values may lack, because they were not trained; nothing: it is not known which.
+  std::optional<std::set<std::string>> untrained = {};
 };
 
 struct EvaluationResult {
   std::int64_t samples = 0;
   std::optional<double> loss;               ///< mean over the samples, or over the labels that are not ignored
   std::optional<double> accuracy;           ///< share of labels that have the largest output; where the target is one of classes
+  bool ignores_all = false;                 ///< there are labels, and none of them counts
   std::map<std::string, NpyArray> outputs;  ///< of all samples, under the model's names
 };
 

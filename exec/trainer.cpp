@@ -46,13 +46,12 @@ CheckpointHeader header_of(Executor& executor, const Training& training, const T
                           std::string(name(program.dtype)),
                           {},
                           graph::average_share(training.graph.optimizer),
-                          options.adapter_factor};
+                          options.as};
   if (options.resume.empty()) return header;
-  const auto stored = load_checkpoint(options.resume, executor, training, options.hash_with_batch);
+  const auto stored = load_checkpoint(options.resume, executor, training, options.hash_with_batch, options.as);
   if (stored.seed != options.seed)
     throw BadInput("--seed " + std::to_string(options.seed), "checkpoint " + options.resume + " was made with --seed " +
                                                                  std::to_string(stored.seed) + "; give the same to continue it");
-  require_adapter_factor(options.adapter_factor, stored, options.resume);
   header.step = stored.step;
   header.samples = stored.samples;
   header.evaluated = stored.evaluated;

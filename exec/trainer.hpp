@@ -44,7 +44,7 @@ struct TrainerOptions {
   OnNan on_nan = OnNan::Stop;
   bool record = false;  ///< keep a trace of all steps
   SavingOptions saving;
-  double adapter_factor = 0;  ///< CheckpointHeader's
+  TrainedAs as;        ///< for its checkpoints
   std::string resume;  ///< folder of a checkpoint; empty: from the beginning
   HeldOutOptions held_out;
   double predicted_step = 0;  ///< seconds

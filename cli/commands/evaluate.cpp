@@ -1,5 +1,8 @@
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <optional>
+#include <set>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -7,10 +10,10 @@
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "base/join.hpp"
-#include "cli/adapter_option.hpp"
 #include "cli/command.hpp"
 #include "cli/data_options.hpp"
 #include "cli/evaluating.hpp"
+#include "cli/resuming.hpp"
 #include "exec/comm/communicator.hpp"
 
 namespace rehearsal::cli {
@@ -30,7 +33,27 @@ void require_target(const std::string& target, const exec::DataOptions& data) {
   throw BadInput("--target " + target, "is not in the data, which has " + joined(*names));
 }
 
-int evaluate(const EvaluateOptions& o, exec::Communicator& world, Terminal& terminal) {
+/// What stands in a checkpoint, and that it is of this model.
+exec::StoredValues values_of(EvaluateOptions& o, std::optional<std::set<std::string>>& untrained, const Terminal& terminal) {
+  if (o.checkpoint.empty()) return {};
+  auto values = exec::read_checkpoint(o.checkpoint);
+  const auto header = exec::read_checkpoint_header(o.checkpoint);
+  std::vector<std::string> warnings;
+  take_trained(o.model, header, o.checkpoint, warnings);
+  for (const auto& w : warnings) terminal.warn(w);
+  if (header.as.known()) untrained.emplace(header.as.untrained.begin(), header.as.untrained.end());
+  return values;
+}
+
+/// What makes the result of no use.
+void warn_of_nothing(const exec::EvaluationResult& result, const Terminal& terminal) {
+  if (result.loss && !std::isfinite(*result.loss))
+    terminal.warn("the loss is not finite: a sample or a weight has a value that is no finite number");
+  if (result.ignores_all)
+    terminal.warn("every label of the target is " + std::to_string(exec::kIgnoredLabel) + ", which is none: there is nothing to be right about");
+}
+
+int evaluate(EvaluateOptions o, exec::Communicator& world, Terminal& terminal) {
   if (o.model.dtype != "f32" && o.model.dtype != "f64")
     throw BadInput("--dtype " + o.model.dtype, "an evaluation computes in f32 or f64, whatever was trained in");
   if (world.size() > 1) throw BadInput("evaluate", "runs in one process; start it without mpirun");
@@ -38,14 +61,14 @@ int evaluate(const EvaluateOptions& o, exec::Communicator& world, Terminal& term
     throw BadInput("--data synthetic", "has as many samples as are asked for, and nothing to be right about; name files (docs/data.md)");
   exec::require_data(o.data.data);
   if (!o.outputs.empty()) require_place(o.outputs);
-  const auto values = o.checkpoint.empty() ? exec::StoredValues{} : exec::read_checkpoint(o.checkpoint);
-  if (!o.checkpoint.empty())
-    exec::require_adapter_factor(adapter_factor(o.model.lora), exec::read_checkpoint_header(o.checkpoint), o.checkpoint);
+  std::optional<std::set<std::string>> untrained;
+  const auto values = values_of(o, untrained, terminal);
   const auto data = evaluated(o.data.options(o.model.seed, exec::threads_per_rank(world)), o.data.data);
   require_target(o.model.target, data);
   const auto start = std::chrono::steady_clock::now();
-  const auto result = evaluate_model({o.model, data, o.backend, !o.outputs.empty()}, values, world);
+  const auto result = evaluate_model({o.model, data, o.backend, !o.outputs.empty(), untrained}, values, world);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  warn_of_nothing(result, terminal);
   nlohmann::ordered_json json{{"schema", 1}, {"model", o.model.model}};
   json.update(to_json(result));
   json["seconds"] = seconds;
@@ -66,7 +89,8 @@ Action add_evaluate(CLI::App& app) {
   app.add_option("--target", o->model.target, "name of the target in the data; without it there are outputs only");
   app.add_option("--lora", o->model.lora, "as for run, when the checkpoint is of a run with it");
   o->model.add_dtype_to(app, "f32 or f64");
-  app.add_option("--seed", o->model.seed, "of weights that neither model nor checkpoint have");
+  app.add_option("--seed", o->model.seed, "of weights that neither model nor checkpoint have (default: that of the checkpoint)")
+      ->each([o](const std::string&) { o->model.typed.insert("seed"); });
   app.add_option("--data", o->data.data, "as for run")->required()->take_all()->allow_extra_args(false);
   o->data.add_reading_to(app);
   app.add_option("--checkpoint", o->checkpoint, "folder of a checkpoint of run; default: the weights in the model");

@@ -72,6 +72,16 @@ LaunchJob job_of(const LaunchOptions& o) {
   return job;
 }
 
+/// That the job will not refuse its options when it starts, hours later.
+void require_trainable(const LaunchJob& job, const Terminal& terminal) {
+  const auto& model = job.words.model;
+  if (!is_built(model.model) && !std::filesystem::exists(model.model)) return;  // it lies where the job runs
+  std::vector<std::string> of_model, of_plan;
+  const auto training = load_training(model, of_model, Purpose::Train);
+  (void)plan_to_train(model, job.plan_file, training, of_plan);
+  for (const auto& w : of_plan) terminal.warn(w);
+}
+
 /// Nodes, cores and the longest time, from the platform.
 void place(LaunchJob& job, const LaunchOptions& o) {
   auto platform = o.platform;
@@ -126,6 +136,7 @@ int launch(const LaunchOptions& o, Terminal& terminal) {
   for (const auto& [option, value] : {std::pair{"--image", o.image}, {"--volume", o.volume}})
     if (o.kind != "kubernetes" && value) throw BadInput(option, "is for launch kubernetes; leave it out");
   auto job = job_of(o);
+  require_trainable(job, terminal);
   const auto program = std::filesystem::read_symlink("/proc/self/exe").string();
   if (o.kind == "mpirun" && o.restarts > 0) return restart_when_lost(job, o, program, terminal);
   if (o.kind == "mpirun" && !o.hosts.empty()) throw BadInput("--hosts", "is for --restarts; the script takes mpirun's --hostfile");

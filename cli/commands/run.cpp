@@ -10,7 +10,6 @@
 #include "base/error.hpp"
 #include "base/units.hpp"
 #include "cli/assessment_json.hpp"
-#include "cli/adapter_option.hpp"
 #include "cli/command.hpp"
 #include "cli/counts.hpp"
 #include "cli/data_options.hpp"
@@ -63,30 +62,13 @@ void take_model_of_plan(RunOptions& o) {
   take_context(o.model, context);
 }
 
-/// What is trained, had it the optimizer of `other`.
-std::string hash_with_optimizer(ModelOptions model, const ModelOptions& other) {
-  std::tie(model.optimizer, model.hyperparameters, model.betas, model.nesterov, model.loss_scale) =
-      std::tie(other.optimizer, other.hyperparameters, other.betas, other.nesterov, other.loss_scale);
-  std::tie(model.lr, model.lr_scaling, model.base_batch, model.momentum, model.weight_decay, model.trust, model.eps, model.clip_norm,
-           model.clip_value) = std::tie(other.lr, other.lr_scaling, other.base_batch, other.momentum, other.weight_decay, other.trust,
-                                        other.eps, other.clip_norm, other.clip_value);
-  std::vector<std::string> ignored;
-  return load_training(model, ignored, Purpose::Train).hash();
-}
-
 plan::Plan plan_of(const RunOptions& o, const graph::TrainingGraph& training, int ranks, std::vector<std::string>& warnings) {
   if (o.plan.empty()) {
     plan::Plan plan;
     plan.dp = ranks;
     return plan;
   }
-  auto file = plan_argument(o.plan);
-  const auto& hash = file.context.model_hash;
-  if (hash.empty() || hash == training.hash()) return file.plan;
-  if (hash_with_optimizer(o.model, ModelOptions{}) != hash) return plan_for(o.plan, training);
-  warnings.push_back(o.plan + " was searched for the default optimizer, and " + o.model.optimizer +
-                     " trains now: memory and times are others than it was chosen by");
-  return file.plan;
+  return plan_to_train(o.model, o.plan, training, warnings);
 }
 
 std::int64_t steps_of(const RunOptions& o, const exec::DataSource& data, std::int64_t batch) {
@@ -106,6 +88,8 @@ std::int64_t steps_of(const RunOptions& o, const exec::DataSource& data, std::in
 exec::DataOptions held_out_data(const RunOptions& o, const exec::Communicator& world) {
   return evaluated(o.data.options(o.model.seed, exec::threads_per_rank(world)), o.eval);
 }
+
+bool keeps_or_reads(const RunOptions& o) { return !o.checkpoint.empty() || !o.resume.empty(); }
 
 exec::OnNan on_nan_of(const std::string& text) {
   if (text == "stop") return exec::OnNan::Stop;
@@ -267,7 +251,6 @@ exec::TrainerOptions trainer_options(const RunOptions& o, const exec::LearningRa
   options.record = !o.trace.empty();
   options.saving = saving_options(o);
   options.resume = o.resume;
-  options.adapter_factor = adapter_factor(o.model.lora);
   options.last_instructions = last_instructions_of(o);
   options.held_out.every = o.eval_every;
   options.held_out.stop_after = o.stop_after;
@@ -411,14 +394,17 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
   const auto program = lowered(training, plan_of(o, training, world.size(), warnings), {backend, lowering, world.size()});
   warnings.insert(warnings.end(), program.warnings.begin(), program.warnings.end());
   const auto header = header_to_resume(o.resume, {program, training, world}, warnings);
+  const auto data = exec::open_data(o.data.options(o.model.seed, lowering.threads), training);
+  const auto as = keeps_or_reads(o) ? trained_as(o.model, o.data, data->samples(), training) : exec::TrainedAs{};
+  if (header) warn_of_other_course(o.resume, *header, as, warnings);
   if (world.rank() == 0) warn_of_other_training(o, warnings);
   if (world.rank() == 0)
     for (const auto& w : warnings) terminal.warn(w);
   const auto predicted = predicted_step(o, program.plan, world);
-  const auto data = exec::open_data(o.data.options(o.model.seed, lowering.threads), training);
   const exec::Training job{program, training, world};
   exec::Executor executor(job, backend, {lowering.threads, o.model.seed});
   auto options = trainer_options(o, rate, executor.device().empty() ? lowering.threads : 1);
+  options.as = as;
   options.predicted_step = ordinary_step_seconds(program, training, lowering.threads);
   options.steps = steps_of(o, *data, training.batch);
   if (o.go_on && header) options.steps -= header->step;

@@ -247,14 +247,6 @@ StoredValues read_checkpoint(const std::string& folder) {
   }
 }
 
-void require_adapter_factor(double factor, const CheckpointHeader& header, const std::string& folder) {
-  constexpr double kRounding = 1e-9;  // of one alpha, written in another way
-  const double trained = header.adapter_factor;
-  if (trained == 0 || factor == 0 || std::fabs(factor / trained - 1) < kRounding) return;
-  throw BadInput("--lora", "multiplies adapters with " + nlohmann::json(factor).dump() + " (alpha / rank), checkpoint " + folder +
-                               " was trained with " + nlohmann::json(trained).dump());
-}
-
 CheckpointHeader read_checkpoint_header(const std::string& folder) {
   const auto place = newest_checkpoint(folder, "--resume");
   const auto manifest = read_manifest(place);
@@ -281,10 +273,25 @@ std::string what_differs(const Entries& entries, const graph::Graph& graph) {
   return text;
 }
 
+/// Adam and AdamW make the same graph, and mean something else by weight decay.
+void require_same_optimizer(const TrainedAs& then, const TrainedAs& now, const std::string& folder) {
+  constexpr auto* kOption = "--optimizer";
+  const auto was = then.options.find(kOption), is = now.options.find(kOption);
+  if (was == then.options.end() || is == now.options.end() || was->second == is->second) return;
+  throw BadInput(kOption + (" " + is->second),
+                 "--resume " + folder + " was trained with " + was->second + ", and its state is of no use to another one");
+}
+
+/// Why a hash differs, as far as it is known.
+std::string of_another_training(const CheckpointHeader& header, const TrainedAs& now, const std::string& otherwise) {
+  const auto options = header.as.known() && now.known() ? differences(header.as.options, now.options) : std::string();
+  return options.empty() ? otherwise : "was trained with " + options + "; what training goes on with must be the same";
+}
+
 }  // namespace
 
 CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, const Training& training,
-                                 const HashWithBatch& hash_with_batch) {
+                                 const HashWithBatch& hash_with_batch, const TrainedAs& now) {
   const auto place = newest_checkpoint(folder, "--resume");
   const auto manifest = read_manifest(place);
   try {
@@ -292,10 +299,12 @@ CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, 
     const bool other_batch = header.batch != training.program.batch && hash_with_batch;
     const auto hash = other_batch ? hash_with_batch(header.batch) : training.program.model_hash;
     const auto entries = entries_of(manifest, place);
+    require_same_optimizer(header.as, now, folder);
     if (header.model_hash != hash)
-      throw BadInput("--resume " + folder, "is of another model, " + std::string(hash_with_batch ? "" : "batch, ") +
-                                               "element type, optimizer, clipping or --lora (hash " + header.model_hash + ", this is " +
-                                               hash + ")" + what_differs(entries, training.graph.graph));
+      throw BadInput("--resume " + folder,
+                     of_another_training(header, now, "is of another model" + std::string(hash_with_batch ? "" : " or batch")) +
+                         what_differs(entries, training.graph.graph));
+    require_same_weights(header.as, now, "--resume " + folder);
     check_parts(manifest, place, training.world);
     executor.continue_after(header.step, header.samples);
     for (auto t : executor.stored_tensors()) {

@@ -31,9 +31,6 @@ using StoredValues = std::map<std::string, StoredValue>;
 
 /// Throws BadInput as load_checkpoint() does; reads no part.
 [[nodiscard]] CheckpointHeader read_checkpoint_header(const std::string& folder);
-/// Names and shapes do not tell with which factor adapters were trained (CheckpointHeader::adapter_factor). Throws BadInput naming --lora
-/// when it was another one; 0, which is none, goes with all.
-void require_adapter_factor(double factor, const CheckpointHeader&, const std::string& folder);
 
 /// What is there of that which ranks of a Program keep for themselves (exec/checkpoint/checkpoint_part.hpp).
 enum class HeldKept : std::uint8_t {
@@ -47,7 +44,8 @@ enum class HeldKept : std::uint8_t {
 /// The hash of what is trained, had it another batch.
 using HashWithBatch = std::function<std::string(std::int64_t batch)>;
 /// Collective. Sets every stored tensor, the step and the sample that training goes on with; returns the header. Throws BadInput naming
-/// file and tensor when the checkpoint is missing, half written, damaged or of another model.
-CheckpointHeader load_checkpoint(const std::string& folder, Executor&, const Training&, const HashWithBatch& hash_with_batch = {});
+/// file and tensor when the checkpoint is missing, half written, damaged or of another model than `now`.
+CheckpointHeader load_checkpoint(const std::string& folder, Executor&, const Training&, const HashWithBatch& hash_with_batch = {},
+                                 const TrainedAs& now = {});
 
 }  // namespace rehearsal::exec

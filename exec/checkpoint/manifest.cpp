@@ -42,7 +42,10 @@ std::string manifest_text(const CheckpointHeader& header, std::int64_t number, c
   if (const auto& e = header.evaluated; std::isfinite(e.lowest_loss))
     manifest["evaluated"] = {{"lowest_loss", e.lowest_loss}, {"lowest_at", e.lowest_at}, {"without_gain", e.without_gain}};
   if (header.average_share > 0) manifest["average_share"] = header.average_share;
-  if (header.adapter_factor > 0) manifest["adapter_factor"] = header.adapter_factor;
+  if (const auto& as = header.as; as.known())
+    manifest["trained_as"] = {{"network", as.network}, {"untrained", as.untrained}, {"untrained_checksum", as.untrained_checksum},
+                              {"options", as.options}, {"course", as.course}};
+  if (header.as.adapter_factor > 0) manifest["adapter_factor"] = header.as.adapter_factor;
   auto& entries = manifest["parts"] = Json::array();
   for (const auto& part : parts) entries.push_back(Json::parse(part));
   return signed_text(std::move(manifest));
@@ -74,7 +77,14 @@ CheckpointHeader header_of(const Json& manifest) {
   header.samples = manifest.value("samples", header.step * header.batch);
   header.dtype = manifest.at("dtype").get<std::string>();
   header.average_share = manifest.value("average_share", 0.0);
-  header.adapter_factor = manifest.value("adapter_factor", 0.0);
+  if (const auto at = manifest.find("trained_as"); at != manifest.end())
+    header.as = {at->at("network").get<std::string>(),
+                 at->at("untrained").get<std::vector<std::string>>(),
+                 at->at("untrained_checksum").get<std::string>(),
+                 0,
+                 at->at("options").get<TrainedAs::Texts>(),
+                 at->at("course").get<TrainedAs::Texts>()};
+  header.as.adapter_factor = manifest.value("adapter_factor", 0.0);
   if (const auto at = manifest.find("evaluated"); at != manifest.end())
     header.evaluated = {at->at("lowest_loss").get<double>(), at->at("lowest_at").get<std::int64_t>(),
                         at->at("without_gain").get<std::int64_t>()};

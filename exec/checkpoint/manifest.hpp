@@ -9,6 +9,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "exec/checkpoint/trained_as.hpp"
+
 namespace rehearsal::exec {
 
 /// How well a training has done on data that it is not trained on.
@@ -26,7 +28,7 @@ struct CheckpointHeader {
   std::string dtype;
   EvaluatedSoFar evaluated;
   double average_share = 0;  ///< of the average in the weights that training computes with (graph/optimizer.hpp); 0: there is none
-  double adapter_factor = 0;  ///< alpha / rank of low-rank adapters (graph/adapters.hpp); 0: there are none, or nobody said
+  TrainedAs as;
 };
 
 inline constexpr const char* kManifest = "manifest.json";

@@ -1,0 +1,60 @@
+#include "exec/checkpoint/trained_as.hpp"
+
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "exec/checkpoint/checksum.hpp"
+
+namespace rehearsal::exec {
+namespace {
+
+bool is_in_file(const graph::Contents& contents) {
+  return std::holds_alternative<graph::FileRegion>(contents.source) || std::holds_alternative<graph::InlineBytes>(contents.source);
+}
+
+std::string text_of_option(const TrainedAs::Texts& texts, const std::string& name) {
+  const auto at = texts.find(name);
+  return at == texts.end() ? "none" : at->second;
+}
+
+}  // namespace
+
+std::string checksum_of_weights(const graph::Graph& model, const std::vector<std::string>& names) {
+  Checksum sum;
+  bool any = false;
+  std::vector<std::byte> bytes;
+  for (const auto& name : names) {
+    const auto t = model.find(name);
+    if (t == graph::TensorId::None || !is_in_file(model[t].contents)) continue;
+    any = true;
+    bytes.resize(static_cast<std::size_t>(graph::size_of(model[t].type).value()));
+    graph::read_into(model[t].contents, model[t].type.shape, model[t].type.dtype, {}, bytes.data());
+    sum.add(name).add({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  }
+  return any ? sum.text() : std::string();
+}
+
+std::string differences(const TrainedAs::Texts& then, const TrainedAs::Texts& now) {
+  auto names = then;
+  names.insert(now.begin(), now.end());
+  std::string text;
+  for (const auto& [name, any] : names) {
+    const auto was = text_of_option(then, name), is = text_of_option(now, name);
+    if (was != is) text += (text.empty() ? "" : ", ") + name + " " + was + " (now " + is + ")";
+  }
+  return text;
+}
+
+void require_same_weights(const TrainedAs& then, const TrainedAs& now, const std::string& asking) {
+  constexpr double kRounding = 1e-9;  // of one alpha, written in another way
+  if (then.adapter_factor > 0 && now.adapter_factor > 0 && std::fabs(now.adapter_factor / then.adapter_factor - 1) >= kRounding)
+    throw BadInput("--lora", "multiplies adapters with " + nlohmann::json(now.adapter_factor).dump() + " (alpha / rank), " + asking +
+                                 " was trained with " + nlohmann::json(then.adapter_factor).dump());
+  if (!then.known() || then.untrained_checksum == now.untrained_checksum) return;
+  throw BadInput(asking, "was trained beside weights that were not trained, such as " + then.untrained.front() +
+                             ", and in this model they have other values: it belongs to another model file");
+}
+
+}  // namespace rehearsal::exec
