@@ -54,7 +54,7 @@ constexpr std::string_view kOfOptimizer[] = {"lr", "lr-scaling", "base-batch", "
 constexpr std::string_view kRate = "lr";  // a new one is what many go on for
 
 exec::TrainedAs::Texts options_of(const ModelOptions& o) {
-  exec::TrainedAs::Texts options{{"--optimizer", graph::optimizer_row(o.optimizer).name}, {"--dtype", o.dtype}};
+  exec::TrainedAs::Texts options{{"--optimizer", std::string(graph::optimizer_row(o.optimizer).name)}, {"--dtype", o.dtype}};
   for (const auto& [option, values] : training_words(o))
     if (std::ranges::find(kOfOptimizer, option) == std::end(kOfOptimizer) && option != "seed") options["--" + option] = joined(values, ",");
   if (!o.loss.empty()) options["--loss"] = o.loss;

@@ -60,6 +60,7 @@ int supervise(LaunchJob job, const std::string& program, const SupervisionOption
     const auto [status, hung] = wait_for_process(start_process(words_of(job, program, hosts)));
     if (hung) terminal.warn("all ranks have ended, and mpirun did not within 5 s: it was killed");
     const bool lost = status == static_cast<int>(ExitStatus::Environment) || status > kKilled;
+    if (interrupted() && hung) return static_cast<int>(ExitStatus::Interrupted);  // the job's own ranks had ended, and saved
     if (!lost || interrupted()) return status;
     if (restart == options.restarts) {
       terminal.error("ended with " + std::to_string(status) + " after " + std::to_string(restart) + " restarts");
