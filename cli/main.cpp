@@ -11,6 +11,7 @@
 #include "cli/commit.hpp"
 #include "cli/help/help_page.hpp"
 #include "cli/help/wrong_words.hpp"
+#include "cli/lost_inputs.hpp"
 #include "cli/text/wrap.hpp"
 
 namespace {
@@ -25,6 +26,7 @@ struct Parsed {
 
 int run_command(const Parsed& parsed, Terminal& terminal) {
   try {
+    refuse_lost_inputs(*parsed.parser);
     return parsed.action(terminal);
   } catch (const Error& error) {
     terminal.error(error.what());

@@ -1,6 +1,8 @@
 #include "cli/metrics.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -134,7 +136,9 @@ constexpr MetricsForm kEvents{[] { return first_event(now_of_metrics()); }, even
                               [](const std::string& file, std::int64_t last) { return events_up_to(file, last); }};
 
 const MetricsForm& form_of(const std::filesystem::path& path) {
-  if (path.extension() == ".csv") return kMetricsTable;
+  auto extension = path.extension().string();
+  std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (extension == ".csv") return kMetricsTable;
   return path.filename().string().find("tfevents") != std::string::npos ? kEvents : kLines;
 }
 

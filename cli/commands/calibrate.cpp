@@ -187,7 +187,7 @@ int calibrate(const CalibrateOptions& o, Terminal& terminal) {
 Action add_calibrate(CLI::App& app) {
   auto o = std::make_shared<CalibrateOptions>();
   app.add_option("-o,--output", o->output, "where to write (machine.json)");
-  app.add_flag("--quick", o->quick, "under a minute, fewer sizes");
+  app.add_flag("--quick", o->quick, "fewer sizes: a minute or two");
   app.add_option("--storage", o->storage, "a folder of files as are trained on: how quickly they are read and (JPEG) decoded");
   app.add_option("--into", o->into, "a machine.json that gets what --storage measures, and keeps everything else");
   app.add_option("--backend", o->backend, "cuda: one NVIDIA GPU, in place of this machine's cores (auto)");

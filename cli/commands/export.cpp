@@ -31,6 +31,8 @@ void refuse_other_training(const ModelOptions& o) {
 
 exchange::TrainingJob export_job(ExportRequest o) {
   const auto file = plan_argument(o.plan);
+  if (o.model.typed.contains("seed"))
+    throw BadInput("--seed " + std::to_string(o.model.seed), "is no part of a plan: give it to the framework when it trains");
   take_context(o.model, file.context);
   refuse_other_training(o.model);
   auto job = training_job(o.model, o.model.batch.value_or(0));

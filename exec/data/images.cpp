@@ -15,8 +15,10 @@ namespace fs = std::filesystem;
 std::vector<std::string> pictures_below(const fs::path& folder) {
   std::vector<std::string> found;
   for (const auto& entry : fs::recursive_directory_iterator(folder, fs::directory_options::follow_directory_symlink))
-    if (is_picture_name(entry.path().filename().string()) && entry.path().filename().string().front() != '.' && !entry.is_directory())
-      found.push_back(entry.path().string());
+    if (const auto name = entry.path().filename().string(); name.front() != '.' && !entry.is_directory()) {
+      refuse_other_picture(folder.string(), name);
+      if (is_picture_name(name)) found.push_back(entry.path().string());
+    }
   std::sort(found.begin(), found.end());
   return found;
 }

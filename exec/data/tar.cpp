@@ -61,6 +61,7 @@ class Shards {
     std::map<std::string, std::int64_t> numbers;
     const auto before = samples_.size();
     for (auto& member : tar_members(file)) {
+      refuse_other_picture(paths_[shard], member.name);
       if (member.name.ends_with(".cls"))
         numbers[key_of(member.name)] = class_in(file, member);
       else if (is_picture_name(member.name))

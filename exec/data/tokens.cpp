@@ -7,11 +7,14 @@
 namespace rehearsal::exec {
 namespace {
 
-TokenStream npy_stream(std::shared_ptr<const StoredFile> file) {
+TokenStream npy_stream(std::shared_ptr<const StoredFile> file, const DataPlace& place) {
   const auto header = npy_header(*file);
   if (header.type.shape.size() != 1)
     throw BadInput(file->path(), "has shape " + graph::to_text(header.type.shape) + ", and tokens are one row");
-  const auto dtype = token_type(std::string(row(header.type.dtype).numpy_name), file->path());
+  const std::string held(row(header.type.dtype).numpy_name);
+  if (const auto said = place.keys.find("dtype"); said != place.keys.end() && said->second != held)
+    throw BadInput(file->path(), "holds tokens of type " + held + ", and dtype=" + said->second + " is asked for; leave it out");
+  const auto dtype = token_type(held, file->path());
   return {std::move(file), dtype, static_cast<std::int64_t>(header.end), header.type.shape[0]};
 }
 
@@ -31,7 +34,7 @@ std::unique_ptr<Dataset> open_tokens(const DatasetRequest& r) {
   std::vector<TokenStream> streams;
   for (const auto& path : r.place.paths) {
     auto file = std::make_shared<const StoredFile>(path);
-    streams.push_back(path.ends_with(".npy") ? npy_stream(std::move(file)) : plain_stream(std::move(file), r.place));
+    streams.push_back(path.ends_with(".npy") ? npy_stream(std::move(file), r.place) : plain_stream(std::move(file), r.place));
   }
   return token_data(std::move(streams), r);
 }

@@ -177,3 +177,52 @@ TEST_CASE("what cannot be evaluated is named") {
   check_failure(rehearse(command + setting.data() + " --target labels"), 1, {"--target labels", "input, target"});
   check_failure(rehearse(command + setting.data() + " --dtype bf16"), 1, {"--dtype bf16", "f32 or f64"});
 }
+
+TEST_CASE("a checkpoint is evaluated as what was trained, or refused") {
+  const TemporaryFolder folder;
+  const std::string place = folder / "c", tokens = folder / "tokens.bin";
+  REQUIRE(run_shell("python3 -c \"open('" + tokens + "', 'wb').write(bytes(i * i % 11 for i in range(200)))\"").status == 0);
+  const auto data = " --format json --data 'tokens:" + tokens + "?dtype=uint8'";
+  const auto trained = result_of(rehearse(std::string("run ") + kGpt + " --batch 2 --steps 3 --optimizer adam --lr 0.05 --freeze 'wte*' --seed 7" +
+                                          data + " --eval 'tokens:" + tokens + "?dtype=uint8' --checkpoint " + place));
+  const auto evaluated = [&](const std::string& model, const std::string& more = "") {
+    return rehearse("evaluate " + model + data + " --checkpoint " + place + " " + more);
+  };
+  // The seed made the frozen table, and stands in the checkpoint.
+  CHECK(result_of(evaluated(kGpt)).at("loss") == trained.at("evaluation").at("loss"));
+  check_failure(evaluated(kGpt, "--seed 8"), 1, {"--seed 8", "was made with --seed 7"});
+  check_failure(evaluated("'zoo:gpt?layers=2&hidden=8&heads=2&seq=4&vocab=11'"), 1, {"is in the model", "of another model"});
+  check_failure(evaluated(kGpt, "--lora 2"), 1, {"is in the model", "of another model"});
+  const auto other = evaluated("'zoo:gpt?layers=1&hidden=8&heads=4&seq=4&vocab=11'");
+  CHECK(other.status == 0);
+  CHECK_THAT(other.err, contains("another network"));
+}
+
+TEST_CASE("an evaluation that says nothing says so") {
+  const Setting setting;
+  rehearsal::exec::write_npz(setting / "none.npz", {{"input", random_images(3)}, {"target", labels({-100, -100, -100})}});
+  const auto none = rehearse("evaluate " + setting.model() + " --format json --data " + (setting / "none.npz"));
+  CHECK(none.status == 0);
+  CHECK_THAT(none.err, contains("every label of the target is -100"));
+  auto images = random_images(3);
+  const float nan = std::nanf("");
+  std::memcpy(images.bytes.data(), &nan, sizeof nan);
+  rehearsal::exec::write_npz(setting / "nan.npz", {{"input", images}, {"target", labels({0, 1, 2})}});
+  const auto broken = rehearse("evaluate " + setting.model() + " --format json --data " + (setting / "nan.npz"));
+  CHECK_THAT(broken.err, contains("the loss is not finite"));
+}
+
+TEST_CASE("nothing is written over what is read") {
+  const Setting setting;
+  const auto before = text_of(setting.data()), model = text_of(setting.model());
+  const auto run = "run " + setting.model() + " --batch 2 --steps 1 --format json --data npz:" + setting.data();
+  for (const std::string output : {"--metrics", "--trace", "--export"})
+    check_failure(rehearse(run + " " + output + " " + setting.data()), 1, {output, "is the file that --data names"});
+  check_failure(rehearse(run + " --export " + setting.model()), 1, {"--export", "is the file that MODEL names"});
+  check_failure(rehearse(run + " --metrics " + (setting / "m") + " --trace " + (setting / "m")), 1, {"--trace", "is where --metrics writes"});
+  check_failure(rehearse("evaluate " + setting.model() + " --data " + setting.data() + " --outputs " + setting.data()), 1,
+                {"--outputs", "is the file that --data names"});
+  CHECK(text_of(setting.data()) == before);
+  CHECK(text_of(setting.model()) == model);
+  CHECK(rehearse(run + " --metrics /dev/null --trace /dev/null").status == 0);
+}

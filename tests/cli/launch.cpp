@@ -154,6 +154,11 @@ TEST_CASE("a launcher that hangs when all its ranks have ended is ended, and the
   CHECK(ended.status == 0);
   CHECK_THAT(ended.err, contains("all ranks have ended, and mpirun did not within 5 s: it was killed") && contains("restart 1 of 1"));
   CHECK(text_of(times) == "started\nstarted\n");
+  // Interrupted meanwhile: the ranks had ended, and what they did is saved.
+  const auto interrupted = run_shell("rm " + times + "; PATH=" + bin + ":$PATH timeout --preserve-status -s INT 3 \"" REHEARSAL_COMMAND
+                                     "\" launch mpirun " + job.plan + " --restarts 1 --steps 4 --checkpoint " + job.saved);
+  CHECK(interrupted.status == 75);
+  CHECK(text_of(times) == "started\n");
 }
 
 TEST_CASE("what launch cannot do is said before anything starts") {
@@ -168,6 +173,7 @@ TEST_CASE("what launch cannot do is said before anything starts") {
   check_failure(job.launch("slurm", "--platform dgx-a100 --volume mine"), 1, {"--volume", "launch kubernetes"});
   check_failure(job.launch("slurm", "--platform dgx-a100 --volume training"), 1, {"--volume", "launch kubernetes"});  // its default
   check_failure(job.launch("mpirun", "--resume x"), 1, {"--resume", "--checkpoint"});
+  check_failure(job.launch("mpirun", "--lora 4"), 1, {job.plan, "was made for another training"});  // as the job would
   check_failure(job.launch("mpirun", "--restarts 1 --checkpoint c --hosts node1:none --platform dgx-a100"), 1, {"--hosts", "node1:8"});
   check_failure(rehearse("launch slurm nowhere.json"), 1, {"nowhere.json"});
 }

@@ -83,12 +83,29 @@ PictureSize size_of(const PictureBytes& picture) {
   return {static_cast<int>(width), static_cast<int>(height)};
 }
 
-bool is_picture_name(const std::string& path) {
+namespace {
+
+/// ".jpg", in lower case.
+std::string ending_of(const std::string& path) {
   const auto dot = path.rfind('.');
-  if (dot == std::string::npos) return false;
+  if (dot == std::string::npos) return {};
   auto end = path.substr(dot);
   std::transform(end.begin(), end.end(), end.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return end;
+}
+
+}  // namespace
+
+bool is_picture_name(const std::string& path) {
+  const auto end = ending_of(path);
   return end == ".jpg" || end == ".jpeg" || end == ".png";
+}
+
+void refuse_other_picture(const std::string& where, const std::string& name) {
+  constexpr std::string_view kOthers[] = {".webp", ".bmp", ".gif", ".tif", ".tiff", ".jp2", ".jxl", ".heic", ".avif", ".ppm", ".pgm"};
+  const auto last = name.substr(name.rfind('/') + 1);
+  if (last.empty() || last.front() == '.' || std::ranges::find(kOthers, ending_of(last)) == std::end(kOthers)) return;
+  throw BadInput(where, "\"" + name + "\" is a picture that is not read, and would be left out: make a .jpg or .png of it, or take it away");
 }
 
 void check_size(const PictureBytes& picture, std::int64_t width, std::int64_t height) {

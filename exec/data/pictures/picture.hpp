@@ -45,6 +45,8 @@ struct DecodedPicture {
 
 /// Whether a name ends as names of pictures do (.jpg, .jpeg, .png, in any case).
 [[nodiscard]] bool is_picture_name(const std::string& path);
+/// Throws BadInput when it is the name of a picture of a type that is not read: `where` and the name.
+void refuse_other_picture(const std::string& where, const std::string& name);
 
 // Of one format each.
 [[nodiscard]] DecodedPicture decode_jpeg(const PictureBytes&, const Decoding&);

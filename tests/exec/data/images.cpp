@@ -60,6 +60,9 @@ TEST_CASE("folders that are no classes of pictures") {
   refused({"no folder for each class"});
   fs::create_directories(folder / "d/apple");
   refused({"apple", "without pictures"});
+  write_in(folder / "d/apple/a.BMP", "BM");
+  refused({"a.BMP", "a picture that is not read"});
+  fs::remove(folder / "d/apple/a.BMP");
   write_in(folder / "d/apple/a.png", dot(1));
   write_in(folder / "d/fern/a.png", dot(1));
   refused({"2 classes", "the model has 1"}, 1);
@@ -137,6 +140,7 @@ TEST_CASE("archives that are damaged, cut, or lead elsewhere") {
   refused(stored::tar({{"a.png", dot(1)}, {"a.cls", "fern"}}), {"a.cls", "number of a class"});
   refused(stored::tar({{"a.png", dot(1)}, {"a.cls", "1"}, {"b.png", dot(1)}}), {"b.png", "no .cls"});
   refused(stored::tar({{"a.txt", "hello"}}), {"no pictures"});
+  refused(stored::tar({{"a.png", dot(1)}, {"a.cls", "1"}, {"b.webp", "RIFF"}, {"b.cls", "0"}}), {"b.webp", "a picture that is not read"});
 }
 
 namespace {

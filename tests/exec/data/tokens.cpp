@@ -58,6 +58,8 @@ TEST_CASE("several files, and .npy") {
   for (const char c : bytes) array.bytes.push_back(static_cast<std::byte>(c));
   write_text(folder / "t.npy", npy_bytes(array));
   const auto npy = stored::opened("tokens:" + (folder / "t.npy"), wanted_of_length(5));
+  check_refused([&] { (void)stored::opened("tokens:" + (folder / "t.npy?dtype=uint8"), wanted_of_length(5)); },
+                {"t.npy", "dtype=uint8 is asked for"});
   CHECK(stored::row_of<std::int64_t>(*npy, 0, 0, 5) == Numbers{70000, 1, 2, 3, 4});
 }
 
