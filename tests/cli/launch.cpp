@@ -155,7 +155,7 @@ TEST_CASE("a launcher that hangs when all its ranks have ended is ended, and the
   CHECK_THAT(ended.err, contains("all ranks have ended, and mpirun did not within 5 s: it was killed") && contains("restart 1 of 1"));
   CHECK(text_of(times) == "started\nstarted\n");
   // Interrupted meanwhile: the ranks had ended, and what they did is saved.
-  const auto interrupted = run_shell("rm " + times + "; PATH=" + bin + ":$PATH timeout --preserve-status -s INT 3 \"" REHEARSAL_COMMAND
+  const auto interrupted = run_shell("rm " + times + "; PATH=" + bin + ":$PATH timeout --foreground --preserve-status -s INT 3 \"" REHEARSAL_COMMAND
                                      "\" launch mpirun " + job.plan + " --restarts 1 --steps 4 --checkpoint " + job.saved);
   CHECK(interrupted.status == 75);
   CHECK(text_of(times) == "started\n");

@@ -315,6 +315,18 @@ TEST_CASE("cards and switches that are farther than usual make every message bet
   CHECK(pairs(far_hopper) - pairs(near_hopper) == Approx(36e-6));
 }
 
+TEST_CASE("a message of nothing takes no time, and one in a cube has a share of a device's wires") {
+  const auto& c = published_constants().values;
+  const CollectiveLibrary cube(platforms::load("dgx1-v100")), switched(platforms::load("dgx-a100"));
+  CHECK(cube.send(0, false, c) == 0);
+  CHECK(switched.send(0, true, c) == 0);
+  // Six wires of 25 GB/s leave a V100, and at most two of them lead to one neighbour (0.3 of them on average).
+  const double rate = 1e9 / (cube.send(2e9, false, c) - cube.send(1e9, false, c));
+  CHECK(rate > 0.2 * 150e9);
+  CHECK(rate < 0.34 * 150e9);
+  CHECK(1e9 / (switched.send(2e9, false, c) - switched.send(1e9, false, c)) > 150e9);  // of 300
+}
+
 TEST_CASE("devices that share a limit of their node do not exceed it together") {
   const auto& c = published_constants().values;
   auto platform = platforms::load("a100-pcie-4x");

@@ -189,6 +189,8 @@ TEST_CASE("a wrong plan is refused by key, with what would be right") {
   CHECK_THAT(refusal("algorithms=sum:dp:4:ring"), contains("'sum' is no kind of collective"));
   CHECK_THAT(refusal("algorithms=all-reduce:dp:4:tree"), contains("'tree' is no algorithm of all-reduce: ring"));
   CHECK_THAT(refusal("algorithms=all-reduce:dp:-4:ring"), contains("must be a whole number from 0"));
+  for (const std::string wrong : {"gist-sparse:0", "gist-sparse:1.5", "gist-sparse:half"})
+    CHECK_THAT(refusal("compression=" + wrong), contains("above 0, at most 1"));
   CHECK_THAT(refusal("cuts=a|a"), contains("none empty or twice"));
   CHECK_THAT(refusal("cuts=a%2"), contains("hexadecimal"));
   for (const std::string empty : {"", ",,,", "dp=2,", ",dp=2", "=2", " "}) CHECK_THAT(refusal(empty), contains("an entry is empty"));

@@ -245,6 +245,10 @@ TEST_CASE("activations that a stage holds, by hand") {
     CHECK(schedule("dualpipe").activations(stage, {4, 8, 2}) <= 5);    // p + 1 (DeepSeek-V3, table 2)
     CHECK(schedule("dualpipe-v").activations(stage, {4, 8, 2}) <= 9);  // of 8 stages: 8 + 1, in chunks of half a stage's size
   }
+  for (int stage = 0; stage < 4; ++stage) {
+    INFO("stage " << stage);
+    CHECK(schedule("pipedream").activations(stage, {4, 1, 1}) == 4 - stage);  // one under way for each stage from here on
+  }
   // Megatron-LM, SC 2021: (v-1) p + 2 (p - s - 1) + 1 before the first backward pass: 4 + 6 + 1
   CHECK(schedule("interleaved").activations(0, {4, 8, 2}) == 11);
   CHECK(schedule("breadth-first").activations(3, {4, 8, 2}) == 16);  // all 8 micro-batches of both chunks

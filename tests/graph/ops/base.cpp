@@ -64,6 +64,9 @@ TEST_CASE("labels of a matrix product: batch, rows, columns, and the sum") {
   CHECK(text_of(vectors.outputs[0]) == "1");
   CHECK(text_of(dot.outputs[0]).empty());
   CHECK(text_of(dot.inputs[1]) == "2");
+  const SplitRule behind = RowOn("MatMul", {{{4, 3}}, {{3}}}).labels();
+  CHECK(text_of(behind.inputs[1]) == text_of(behind.inputs[0]).substr(2));  // the vector is what is summed over
+  CHECK(text_of(behind.outputs[0]) == "0");
   CHECK(text_of(RowOn("MatMul", {{{4, 2}}, {{2, 3}}}).labels().outputs[0]) == "0 1");
 }
 
@@ -122,6 +125,8 @@ TEST_CASE("slices, repetitions and triangles keep the labels of dimensions that 
   const RowOn backwards("SliceGrad", {{{2, 3}}},
                         {{"shape", Sizes{2, 3}}, {"starts", Sizes{2}}, {"ends", Sizes{-9}}, {"axes", Sizes{1}}, {"steps", Sizes{-1}}});
   CHECK(text_of(backwards.labels().kinds) == "PO");
+  // Backwards from 1 to 2 there is nothing.
+  CHECK(RowOn("Slice", {{{2, 3}}}, {{"starts", Sizes{1}}, {"ends", Sizes{2}}, {"axes", Sizes{1}}, {"steps", Sizes{-1}}}).shape() == Shape{2, 0});
   CHECK(text_of(RowOn("Trilu", {{{5, 3, 4}}}).labels().kinds) == "POO");
   CHECK(says(refusal("Trilu", {{{4}}}), {"two dimensions"}));
   CHECK(refusal("Trilu", {{{4, 3}}}).empty());

@@ -66,6 +66,16 @@ TEST_CASE("work of normalizing a layer is seven operations an element") {
   CHECK(layer.shape(1) == Shape{4, 6, 1});
 }
 
+TEST_CASE("operations of normalizing by element, by hand") {
+  // Sums: x, x squared and its sum. Gradients of scale and shift: the normalized x, times dy, and two sums.
+  CHECK(RowOn("BatchNormSums", {{{4, 6, 5}}}).work().flops.value() == 3 * 120);
+  CHECK(RowOn("GroupNormSums", {{{4, 6, 5}}}, {{"num_groups", std::int64_t{2}}}).work().flops.value() == 3 * 120);
+  CHECK(RowOn("GroupNormGradParameters", Types{f32({4, 6, 5}), f64({2, 4, 2}), f32({4, 6, 5})},
+              {{"num_groups", std::int64_t{2}}, {"count", std::int64_t{15}}})
+            .work()
+            .flops.value() == 6 * 120);
+}
+
 TEST_CASE("normalized axes of a layer stay whole") {
   const RowOn layer("LayerNormalization", {{{4, 7, 16}}, {{16}}, {{16}}}, {{"axis", std::int64_t{-1}}});
   CHECK(layer.shape(1) == Shape{4, 7, 1});

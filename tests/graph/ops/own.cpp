@@ -144,4 +144,12 @@ TEST_CASE("attention says which of queries, keys, values and steps does not suit
   CHECK(says(refusal("Attention", {Shape{4, 3}, Shape{5, 3}}), {"queries, keys and values"}));
 }
 
+TEST_CASE("attention computes two products forward and five backward, and what happens to scores between them") {
+  // Pairs of 4 queries and 5 keys in 2 matrices; depth 3, width 6; 9 operations of the softmax, one of each step.
+  const double pairs = 2 * 4 * 5;
+  const Attributes one{{"steps", Integers{0, -1, 0}}, {"numbers", std::vector<double>{0.5}}};
+  CHECK(RowOn("Attention", {Shape{2, 4, 3}, Shape{2, 5, 3}, Shape{2, 5, 6}}).work().flops.value() == pairs * (2 * (3 + 6) + 9));
+  CHECK(RowOn("Attention", {Shape{2, 4, 3}, Shape{2, 5, 3}, Shape{2, 5, 6}}, one).work().flops.value() == pairs * (2 * (3 + 6) + 10));
+}
+
 }  // namespace rehearsal::graph

@@ -170,6 +170,22 @@ TEST_CASE("numbers of a Program's file that lead nowhere are refused") {
         "arena_bytes+ batch+ bytes+ channel+ chunk+ in_flight+ offset+ saved_stride+ stage_offset+ stage_offset- workspace_bytes+ ");
 }
 
+TEST_CASE("buffers of a Program's file are counted from 0 to one less than there are") {
+  const Written w;
+  auto changed = w.document;
+  for (auto& role : changed["roles"]) {
+    const auto buffers = role["buffers"].size();
+    for (auto& body : role["bodies"])
+      for (auto& instruction : body["instructions"])
+        if (!instruction.value("inputs", Json::array()).empty()) {
+          instruction["inputs"][0] = buffers;
+          CHECK_THAT(w.refusal(changed), contains("names a buffer that is not there: " + std::to_string(buffers)));
+          return;
+        }
+  }
+  FAIL("no instruction has operands");
+}
+
 TEST_CASE("only an all-to-all receives behind what it sends") {
   const Written w("dp=2,compression=sparcml:0.5");
   auto changed = w.document;
