@@ -37,6 +37,14 @@ TEST_CASE("as many rings as cycles through all devices that share no wire, one e
   CHECK(ring_count(platforms::load("alps-gh200").nodes.front().intra, 2) == 6);
 }
 
+TEST_CASE("of more devices than are searched as many rings as the device with the fewest wires to them has") {
+  // A ring of 19, of which the first 18 take part: the first one has lost its wire to the last, another has two to its neighbour.
+  platforms::IntraLink ring;
+  for (int a = 0; a < 19; ++a) ring.wires.push_back({a, (a + 1) % 19, a == 16 ? 2 : 1});
+  CHECK(ring_count(ring, 18) == 1);
+  CHECK(ring_count(ring, 19) == 2);
+}
+
 TEST_CASE("large all-reduces of eight devices are added in the switch, small ones go round the ring") {
   const auto& fabric = nvlink("hopper");
   // NVLS: 9/8 of the vector passes a port of 450 GB/s; what the port carries in ramp_time is slower.

@@ -66,6 +66,18 @@ TEST_CASE("a collective begins with its last rank and takes as long as its slowe
   CHECK(p.ends.at({1, 0}) == Approx(1.25));
 }
 
+TEST_CASE("a collective loads links with its bytes by its time") {
+  // Two ranks exchange as many bytes as they sum: 8 GB in two seconds are 4 GB/s, of the 10 that a card has; 16 GB are 8, and two of them 16.
+  for (const auto& [bytes, seconds] : {std::pair{8e9, 2.0}, {16e9, 2 * 1.6}}) {
+    Played p(sample::cluster(2, 2, 1));
+    p.begin(CollectiveKind::AllReduce, bytes, 2, {0, 2});
+    p.begin(CollectiveKind::AllReduce, bytes, 2, {1, 3});
+    p.run();
+    CHECK(p.ends.at({0, 0}) == Approx(seconds));
+    CHECK(p.ends.at({3, 0}) == Approx(seconds));
+  }
+}
+
 TEST_CASE("two messages that want more than a card has go on more slowly") {
   // Each moves 8 GB in a second over the card of its node, which has 10 GB/s: 10/16 of the speed.
   Played p(sample::cluster(2, 2, 1));

@@ -1,4 +1,5 @@
 // Shapes, labels, work and refusals of elementwise rows, products, reductions, and rows that move or pick elements.
+#include "graph/ops/indexing.hpp"
 #include "base/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/graph/ops/rows.hpp"
@@ -111,6 +112,13 @@ TEST_CASE("reductions sum over their labels; kept dimensions have none") {
   CHECK(RowOn("ReduceMax", {{{2, 0}}}, {{"axes", Sizes{0}}}).shape() == Shape{1, 0});
   CHECK(says(refused("ReduceSum", {i64({2, 3})}, {{"scale", 0.5}}), {"floating point"}));
   CHECK(refused("ReduceSum", {i64({2, 3})}).empty());
+}
+
+TEST_CASE("an index counts from the front, or from behind") {
+  CHECK(resolved_index(3, 4) == 3);
+  CHECK(resolved_index(-4, 4) == 0);
+  CHECK_THROWS_WITH(resolved_index(4, 4), "index 4 lies outside a dimension of size 4");
+  CHECK_THROWS_WITH(resolved_index(-5, 4), "index -5 lies outside a dimension of size 4");
 }
 
 TEST_CASE("slices, repetitions and triangles keep the labels of dimensions that stay whole") {

@@ -150,6 +150,9 @@ TEST_CASE("attention computes two products forward and five backward, and what h
   const Attributes one{{"steps", Integers{0, -1, 0}}, {"numbers", std::vector<double>{0.5}}};
   CHECK(RowOn("Attention", {Shape{2, 4, 3}, Shape{2, 5, 3}, Shape{2, 5, 6}}).work().flops.value() == pairs * (2 * (3 + 6) + 9));
   CHECK(RowOn("Attention", {Shape{2, 4, 3}, Shape{2, 5, 3}, Shape{2, 5, 6}}, one).work().flops.value() == pairs * (2 * (3 + 6) + 10));
+  // Backward: scores again, and gradients of queries and keys, of depth 3; of values and weights, of width 6; and half as much again between.
+  CHECK(RowOn("AttentionGrad", {Shape{2, 4, 6}, Shape{2, 4, 3}, Shape{2, 5, 3}, Shape{2, 5, 6}}).work().flops.value() ==
+        pairs * (2 * (3 * 3 + 2 * 6) + 1.5 * 9));
 }
 
 }  // namespace rehearsal::graph

@@ -61,6 +61,16 @@ TEST_CASE("vocabulary parallel embedding and loss exchange sums by token, never 
   CHECK(c.most_bytes.at("forward all-reduce tp") == 4 * 16 * 64 * 4);  // batch x seq x hidden in f32; the logits are 31 times that
 }
 
+TEST_CASE("what two ranks have of a vocabulary is put together as the loss wants it, not summed") {
+  const auto training = graph::build_training_graph(
+      graph::with_initial_values(graph::zoo::build("gpt?layers=1&hidden=64&heads=4&seq=16&vocab=2000", 4)), {});
+  const auto program = lower(training, parse_plan("tp=2"), TableBackend(), {});
+  std::map<graph::LabelKind, int> found;
+  for (const auto& collective : program.roles.front().collectives) ++found[collective.reduction];
+  CHECK(found[graph::LabelKind::LogSumExp] == 1);  // the loss' total over all classes of every token
+  CHECK(found[graph::LabelKind::Sum] > 1);
+}
+
 TEST_CASE("with sequence parallelism every all-reduce becomes a reduce-scatter and an all-gather (Korthikanti et al. 2022, section 4.2)") {
   const auto c = collectives(kGpt, 4, "tp=2,sequence_parallel=on");
   CHECK(c.number.at("forward reduce-scatter tp") == 6);

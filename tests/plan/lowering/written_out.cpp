@@ -144,6 +144,12 @@ TEST_CASE("Programs are those that are written out") {
       {"experts", "experts", "dp=2,ep=2"},
       {"compressed", "layers", "dp=2,compression=powersgd:2"},
       {"outer", "layers", "dp=2,local_steps=2,outer=nesterov"},
+      {"center", "layers", "dp=2,local_steps=2,staleness=0,outer=elastic"},
+      {"adaptive", "layers", "dp=2,tp=2,local_steps=1,outer=adasum"},
+      {"sum-kept", "layers", "dp=2,pp=2,compression=sparcml:0.5,exact_steps=3"},
+      {"resized-both", "resizing", "spatial=2x2"},
+      {"stages-in-flight", "layers", "pp=3,schedule=pipedream"},
+      {"groups", "layers", "dp=4,zero=3,zero_group=2,recompute=full"},
   }));
   const std::string path = std::string(REHEARSAL_WRITTEN_OUT) + "/" + file + ".txt";
   const auto now = written_out(model, plan);
