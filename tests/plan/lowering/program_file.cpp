@@ -220,6 +220,19 @@ TEST_CASE("an algorithm that there is not, or that does not fit its ranks, is fo
   CHECK_THAT(refused(centre, "servers", -1), contains("center") && contains("from 0 on"));
 }
 
+TEST_CASE("what a compressor has not sent of a sum is kept for the next one") {
+  const auto program = Written("dp=2,compression=1bit-adam,exact_steps=2", "adam").lowered();
+  int sums = 0;
+  for (const auto& body : program.roles.front().bodies)
+    for (const auto& i : body.instructions) {
+      if (i.kind != InstructionKind::Recompress) continue;
+      ++sums;
+      REQUIRE(i.outputs.size() == 2);
+      CHECK(i.inputs.back() == i.outputs.back());  // read, and written
+    }
+  CHECK(sums > 0);
+}
+
 TEST_CASE("the text of a Program says in which steps of a training an instruction runs") {
   const Written w("dp=2,local_steps=4,exact_steps=2,outer=nesterov");
   const auto program = w.lowered();

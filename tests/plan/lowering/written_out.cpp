@@ -146,7 +146,7 @@ TEST_CASE("Programs are those that are written out") {
       {"outer", "layers", "dp=2,local_steps=2,outer=nesterov"},
       {"center", "layers", "dp=2,local_steps=2,staleness=0,outer=elastic"},
       {"adaptive", "layers", "dp=2,tp=2,local_steps=1,outer=adasum"},
-      {"sum-kept", "layers", "dp=2,pp=2,compression=sparcml:0.5,exact_steps=3"},
+      {"one-bit", "layers", "dp=2,pp=2,compression=1bit"},
       {"resized-both", "resizing", "spatial=2x2"},
       {"stages-in-flight", "layers", "pp=3,schedule=pipedream"},
       {"groups", "layers", "dp=4,zero=3,zero_group=2,recompute=full"},
