@@ -238,11 +238,28 @@ TEST_CASE("the text of a Program says in which steps of a training an instructio
   const auto program = w.lowered();
   const auto text = to_text(program, program.role(0), w.training.graph);
   for (const auto* steps : {"(exact steps)", "(later steps)", "(meetings)", "(partings)"}) CHECK_THAT(text, contains(steps));
+  const Written one("dp=2,local_steps=4,exact_steps=1,outer=nesterov");  // one step is enough to have later ones
+  const auto first = one.lowered();
+  CHECK_THAT(to_text(first, first.role(0), one.training.graph), contains("(later steps)"));
+}
+
+TEST_CASE("a kernel's workspace may be the first of all buffers") {
+  const Written w;
+  auto changed = w.document;
+  const auto& bodies = changed["roles"][0]["bodies"];
+  std::size_t body = 0, at = 0;
+  while (bodies[body]["instructions"].empty() || bodies[body]["instructions"][at]["kind"] != "kernel")
+    if (++at >= bodies[body]["instructions"].size()) ++body, at = 0;
+  changed["roles"][0]["bodies"][body]["instructions"][at]["workspace"] = 0;
+  write_text(w.path, changed.dump(1));
+  const auto again = read_program_file(w.path, w.lowered(), w.training.graph);
+  CHECK(again.roles[0].bodies[body].instructions[at].workspace == 0);
 }
 
 TEST_CASE("an instruction of a Program's file that lacks operands is refused, not looked at") {
   const std::string compressor = GENERATE("topk:0.5", "powersgd:1", "sparcml:0.5");
   const Written w("dp=2,compression=" + compressor);
+  CHECK(w.refusal(w.document).empty());
   const auto without = [&](const std::string& kind, const std::string& key, const auto& change) {
     auto changed = w.document;
     for (auto& role : changed["roles"])
