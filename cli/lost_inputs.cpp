@@ -24,9 +24,15 @@ struct Named {
   fs::path file;
 };
 
+/// And may be looked at.
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
 /// Data is named KIND:PATH?KEY=VALUE.
 fs::path path_in(const std::string& value) {
-  if (fs::exists(value)) return value;
+  if (is_there(value)) return value;
   const auto colon = value.find(':');
   const auto from = colon == std::string::npos ? 0 : colon + 1;
   return value.substr(from, value.find('?', from) - from);
@@ -52,7 +58,7 @@ void refuse_lost_inputs(const CLI::App& command) {
     const auto name = option->get_positional() ? option->get_single_name() : "--" + option->get_single_name();
     for (const auto& value : option->results()) {
       const auto file = writes ? fs::path(value) : path_in(value);
-      if (file.empty() || is_device(file) || (!writes && !fs::exists(file))) continue;
+      if (file.empty() || is_device(file) || (!writes && !is_there(file))) continue;
       (writes ? written : read).push_back({name, file});
     }
   }
