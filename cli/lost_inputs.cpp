@@ -15,7 +15,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kOutputs[] = {"metrics", "trace", "export", "outputs", "output", "html", "picture"};
+/// Every option of a command that names a file which it writes.
+constexpr std::string_view kOutputs[] = {"metrics", "trace", "export", "outputs", "output", "html", "svg", "dot", "json", "pnml"};
+/// Commands that take a file further.
 constexpr std::string_view kWriteAnew[] = {"calibrate", "fit", "learn"};
 
 /// A value of an option, and the file that it names.

@@ -223,6 +223,9 @@ TEST_CASE("nothing is written over what is read") {
   check_failure(rehearse(run + " --metrics " + (setting / "m") + " --trace " + (setting / "m")), 1, {"--trace", "is where --metrics writes"});
   check_failure(rehearse("evaluate " + setting.model() + " --data " + setting.data() + " --outputs " + setting.data()), 1,
                 {"--outputs", "is the file that --data names"});
+  for (const std::string output : {"--dot", "--json", "--pnml"})
+    check_failure(rehearse("explain dp=2 --model " + setting.model() + " --batch 2 --platform dgx-a100 " + output + " " + setting.model()), 1,
+                  {output, "is the file that --model names"});
   CHECK(text_of(setting.data()) == before);
   CHECK(text_of(setting.model()) == model);
   CHECK(rehearse(run + " --metrics /dev/null").status == 0);
