@@ -73,7 +73,7 @@ LaunchJob job_of(const LaunchOptions& o) {
 }
 
 /// That the job will not refuse its options when it starts, hours later.
-void require_trainable(const LaunchJob& job, const Terminal& terminal) {
+void require_startable(const LaunchJob& job, const Terminal& terminal) {
   const auto& model = job.words.model;
   if (!is_built(model.model) && !std::filesystem::exists(model.model)) return;  // it lies where the job runs
   std::vector<std::string> of_model, of_plan;
@@ -136,7 +136,7 @@ int launch(const LaunchOptions& o, Terminal& terminal) {
   for (const auto& [option, value] : {std::pair{"--image", o.image}, {"--volume", o.volume}})
     if (o.kind != "kubernetes" && value) throw BadInput(option, "is for launch kubernetes; leave it out");
   auto job = job_of(o);
-  require_trainable(job, terminal);
+  require_startable(job, terminal);
   const auto program = std::filesystem::read_symlink("/proc/self/exe").string();
   if (o.kind == "mpirun" && o.restarts > 0) return restart_when_lost(job, o, program, terminal);
   if (o.kind == "mpirun" && !o.hosts.empty()) throw BadInput("--hosts", "is for --restarts; the script takes mpirun's --hostfile");
