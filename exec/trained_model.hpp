@@ -10,6 +10,7 @@
 #include "exec/data/data.hpp"
 #include "exec/data/npz.hpp"
 #include "graph/inference_graph.hpp"
+#include "graph/losses.hpp"
 
 namespace rehearsal::exec {
 
@@ -17,7 +18,7 @@ namespace rehearsal::exec {
 using ModelOfBatch = std::function<graph::EvaluationGraph(std::int64_t batch)>;
 
 /// A label that says that there is none, as in PyTorch.
-inline constexpr std::int64_t kIgnoredLabel = -100;
+inline constexpr std::int64_t kIgnoredLabel = graph::CrossEntropy{}.ignore_index;
 
 struct EvaluationOptions {
   DataOptions data;  ///< in order

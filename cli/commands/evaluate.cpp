@@ -33,16 +33,22 @@ void require_target(const std::string& target, const exec::DataOptions& data) {
   throw BadInput("--target " + target, "is not in the data, which has " + joined(*names));
 }
 
-/// What stands in a checkpoint, and that it is of this model.
-exec::StoredValues values_of(EvaluateOptions& o, std::optional<std::set<std::string>>& untrained, const Terminal& terminal) {
+/// What a checkpoint gives.
+struct Trained {
+  exec::StoredValues values;
+  std::optional<std::set<std::string>> untrained;  ///< exec::EvaluationOptions'
+};
+
+/// Takes its seed, too. Throws BadInput when it is of another model.
+Trained trained_in_checkpoint(EvaluateOptions& o, const Terminal& terminal) {
   if (o.checkpoint.empty()) return {};
-  auto values = exec::read_checkpoint(o.checkpoint);
+  Trained trained{exec::read_checkpoint(o.checkpoint), {}};
   const auto header = exec::read_checkpoint_header(o.checkpoint);
   std::vector<std::string> warnings;
   take_trained(o.model, header, o.checkpoint, warnings);
   for (const auto& w : warnings) terminal.warn(w);
-  if (header.as.known()) untrained.emplace(header.as.untrained.begin(), header.as.untrained.end());
-  return values;
+  if (header.as.known()) trained.untrained.emplace(header.as.untrained.begin(), header.as.untrained.end());
+  return trained;
 }
 
 /// What makes the result of no use.
@@ -61,12 +67,11 @@ int evaluate(EvaluateOptions o, exec::Communicator& world, Terminal& terminal) {
     throw BadInput("--data synthetic", "has as many samples as are asked for, and nothing to be right about; name files (docs/data.md)");
   exec::require_data(o.data.data);
   if (!o.outputs.empty()) require_place(o.outputs);
-  std::optional<std::set<std::string>> untrained;
-  const auto values = values_of(o, untrained, terminal);
+  const auto trained = trained_in_checkpoint(o, terminal);
   const auto data = evaluated(o.data.options(o.model.seed, exec::threads_per_rank(world)), o.data.data);
   require_target(o.model.target, data);
   const auto start = std::chrono::steady_clock::now();
-  const auto result = evaluate_model({o.model, data, o.backend, !o.outputs.empty(), untrained}, values, world);
+  const auto result = evaluate_model({o.model, data, o.backend, !o.outputs.empty(), trained.untrained}, trained.values, world);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   warn_of_nothing(result, terminal);
   nlohmann::ordered_json json{{"schema", 1}, {"model", o.model.model}};
