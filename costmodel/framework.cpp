@@ -218,4 +218,13 @@ const FrameworkProfile* recognise_framework(std::string_view text) {
   return best;
 }
 
+bool FrameworkProfile::lists(const std::map<std::string, std::vector<std::string>>& values, const std::string& key,
+                             std::string_view value) {
+  const auto known = values.find(key);
+  if (known == values.end()) return true;
+  const auto numbered = std::string(value.substr(0, value.find(':'))) + ":N";
+  const bool has_number = value.find(':') != std::string_view::npos;
+  return std::ranges::any_of(known->second, [&](const auto& one) { return one == value || (has_number && one == numbered); });
+}
+
 }  // namespace rehearsal::costmodel

@@ -96,11 +96,9 @@ struct FrameworkProfile {
   [[nodiscard]] bool has_in_pipelines(const std::string& key, std::string_view value) const {
     return has(key, value) && lists(values_in_pipelines, key, value);
   }
+  /// Of all keys that are not listed, every value. `full:N` stands for full: with any number.
   [[nodiscard]] static bool lists(const std::map<std::string, std::vector<std::string>>& values, const std::string& key,
-                                  std::string_view value) {
-    const auto known = values.find(key);
-    return known == values.end() || std::find(known->second.begin(), known->second.end(), value) != known->second.end();
-  }
+                                  std::string_view value);
   AllocatorKind allocator = AllocatorKind::Pytorch;
   std::string default_precision;  ///< of its recipes; "narrowest": what the device has, fp8 for decoders; empty: bf16, images fp32
   /// Generations of devices (or how they begin) on which models of a kind are usually run so; of several profiles the longest beginning

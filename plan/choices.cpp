@@ -27,7 +27,25 @@ template BatchStatistics choice_named(std::string_view);
 template CompressionRule choice_named(std::string_view);
 template OuterRule choice_named(std::string_view);
 
+namespace {
+
+/// 0 when that is no number of blocks.
+int blocks_in(std::string_view text) {
+  constexpr int kMost = 1'000'000;
+  int blocks = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), blocks);
+  return fault == std::errc{} && end == text.data() + text.size() && blocks <= kMost ? std::max(0, blocks) : 0;
+}
+
+}  // namespace
+
 Recompute parse_recompute(std::string_view text) {
+  constexpr std::string_view kFull = "full:";
+  if (text.starts_with(kFull)) {
+    const int blocks = blocks_in(text.substr(kFull.size()));
+    if (blocks == 0) throw BadInput("must have a number of blocks behind full:, 1 or more (full:4); full alone is all of them");
+    return {RecomputeRule::Full, 0, blocks};
+  }
   const auto& names = ChoiceNames<RecomputeRule>::kAll;
   if (const auto found = std::ranges::find(names, text); found != names.end())
     return {static_cast<RecomputeRule>(found - names.begin()), 0};
@@ -38,11 +56,12 @@ Recompute parse_recompute(std::string_view text) {
     bytes = 0;  // neither a name nor a quantity
   }
   if (bytes >= 1) return {RecomputeRule::Budget, static_cast<std::int64_t>(bytes)};
-  throw BadInput("must be none, selective, selective-op, full, full-except-last, or the bytes that a rank may use (4GiB)");
+  throw BadInput("must be none, selective, selective-op, full, full:N, full-except-last, or the bytes that a rank may use (4GiB)");
 }
 
 std::string to_text(const Recompute& recompute) {
-  if (recompute.rule != RecomputeRule::Budget) return std::string(name(recompute.rule));
+  const auto blocks = recompute.blocks > 0 ? ":" + std::to_string(recompute.blocks) : std::string();
+  if (recompute.rule != RecomputeRule::Budget) return std::string(name(recompute.rule)) + blocks;
   auto text = to_exact_text(Bytes(static_cast<double>(recompute.budget)));
   std::erase(text, ' ');
   return text;

@@ -27,18 +27,21 @@ enum class RecomputeRule : std::uint8_t {
   None,
   Selective,       ///< what costs little to make again; of frameworks: the attention core
   SelectiveOps,    ///< of frameworks: every second product and all element-wise operators
-  Full,            ///< every block once more
+  Full,            ///< every block once more, or the first of them
   FullExceptLast,  ///< GPipe's: not for the last micro-batch
   Budget           ///< as little as lets a rank do with so many bytes
 };
 struct Recompute {
   RecomputeRule rule = RecomputeRule::None;
   std::int64_t budget = 0;  ///< bytes, of RecomputeRule::Budget
+  int blocks = 0;           ///< of RecomputeRule::Full: of every part of a pipeline the first so many; 0: all
   friend auto operator<=>(const Recompute&, const Recompute&) = default;
 };
-/// A name, or a quantity of bytes. Throws BadInput when it is neither.
+/// A name, full:N with a number of blocks, or a quantity of bytes. Throws BadInput when it is none of them.
 [[nodiscard]] Recompute parse_recompute(std::string_view text);
 [[nodiscard]] std::string to_text(const Recompute&);
+/// How tables of what a framework has write a number of blocks, whichever it is.
+inline constexpr std::string_view kFullBlocks = "full:N";
 
 /// Of results between forward and backward pass (Gist), or of gradients on their way: in 16 bits, or by a row of plan/compressors.hpp.
 enum class CompressionRule : std::uint8_t {

@@ -93,8 +93,24 @@ Plans schedules(Predictor& p, const plan::Plan& plan) {
 }
 void reset_schedule(plan::Plan& plan) { reset_member<&plan::Plan::schedule>(plan), reset_member<&plan::Plan::interleave>(plan); }
 
+/// A quarter, half and three quarters of the blocks of a part of the pipeline.
+std::vector<plan::Recompute> some_blocks(Predictor& p, const plan::Plan& plan) {
+  constexpr int kQuarters = 4;
+  if (!p.limits().some_blocks) return {};
+  const auto shape = plan::pipeline_shape(plan, 1);
+  const auto parts = plan::parts(plan::schedule_of(plan).placement, shape);
+  const auto blocks = static_cast<int>(p.limits().all_blocks / parts);
+  std::vector<plan::Recompute> values;
+  for (int n = 1; n < kQuarters; ++n)
+    if (const int some = blocks * n / kQuarters; some > 0 && (values.empty() || values.back().blocks < some))
+      values.push_back({plan::RecomputeRule::Full, 0, some});
+  return values;
+}
+
 Plans recomputations(Predictor& p, const plan::Plan& plan) {
   auto values = p.limits().recompute;
+  const auto some = some_blocks(p, plan);
+  values.insert(std::ranges::find(values, plan::RecomputeRule::Full, &plan::Recompute::rule), some.begin(), some.end());
   std::erase_if(values, [&](const plan::Recompute& value) { return !p.framework().has("recompute", to_text(value)); });
   return with_each<&plan::Plan::recompute>(plan, values);
 }

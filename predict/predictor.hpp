@@ -24,6 +24,7 @@ struct SplitLimits {
   std::int64_t experts = 1;       ///< ep divides it
   std::int64_t sequence = 1;      ///< tokens that cp shares out; 1: no sequence
   std::int64_t blocks = 1;        ///< of the longest chain of equal ones
+  std::int64_t all_blocks = 0;    ///< of all chains of equal ones
   std::int64_t stages = 1;        ///< that can have work
   std::size_t image_axes = 0;     ///< that spatial parallelism can split
   bool weights = false;           ///< tensor parallelism has something to split
@@ -31,6 +32,7 @@ struct SplitLimits {
   bool even_replicas = false;     ///< dp divides the batch
   bool decompositions = false;    ///< the optimizer decomposes matrices, which replicas may share out
   bool two_copies = false;        ///< schedules may keep two copies of the model
+  bool some_blocks = false;       ///< nothing finer than recompute=full:N fits a plan to its memory
   std::vector<plan::AttentionForm> attention_forms{plan::AttentionForm::Gather};  ///< what costs least time first
   std::vector<plan::Recompute> recompute{plan::Recompute{}};                      ///< what costs least time first
 };

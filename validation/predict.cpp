@@ -89,7 +89,7 @@ void rate_values(const Prepared& p, const Record& r, double seconds, Values& v) 
     }
     v["days_for_300B_tokens"] = kTokensOfRun / v["tokens_per_s"] / 86400;
   }
-  const double again = p.job.recompute == predict::frameworks::Recompute::Full ? 4.0 / 3 : 1;
+  const double again = p.job.plan.recompute.rule == plan::RecomputeRule::Full ? 4.0 / 3 : 1;
   // Publications of Megatron and DeepSpeed count recomputed FLOPs; those that use FSDP or NeMo do not.
   const bool counted = !p.job.framework->checkpoint_stops_early && !p.job.framework->tuned_overlap;
   const double useful = model_flops(p) / seconds / devices / kTeraFlops;
@@ -122,7 +122,7 @@ class RecordStep {
 double plain_activations(const Prepared& p, const Constants& c) {
   auto job = p.framework_job();
   job.plan.sequence_parallel = false;
-  job.recompute = frameworks::Recompute::None;
+  job.plan.recompute = {};
   return frameworks::memory_of(*RecordStep(p, *p.plain_parts, job, c)).activations;
 }
 
@@ -175,8 +175,8 @@ void keep_block(frameworks::ModelParts& model) {
 }  // namespace
 
 frameworks::FrameworkJob Prepared::framework_job() const {
-  return {job.machine.platform, *job.framework,    job.plan,      job.arithmetic, job.samples,
-          job.micro_batch,      job.micro_batches, job.recompute, job.recipe};
+  return {job.machine.platform, *job.framework,    job.plan,  job.arithmetic,
+          job.samples,          job.micro_batch,   job.micro_batches, job.recipe};
 }
 
 Preparer::Folded Preparer::folded(const RecordModel& model, std::int64_t batch, frameworks::Grain grain) {

@@ -107,32 +107,43 @@ void set_batches(const Record& r, RecordJob& job) {
 }
 
 /// Beginnings of what authors write, the more special ones first.
-Recompute recompute_of(const Record& r) {
+RecomputeRule recompute_rule_of(const Record& r) {
   struct Row {
     std::string_view beginning;
-    Recompute kind;
+    RecomputeRule kind;
   };
-  constexpr Row kRows[] = {{"full-except", Recompute::FullExceptLast},
-                           {"selective-op", Recompute::SelectiveOps},
-                           {"selective", Recompute::Selective},
-                           {"core", Recompute::Selective},
-                           {"attention", Recompute::Selective},
-                           {"full", Recompute::Full},
-                           {"true", Recompute::Full},
-                           {"yes", Recompute::Full},
-                           {"on", Recompute::Full},
-                           {"1", Recompute::Full},
-                           {"all", Recompute::Full},
-                           {"block", Recompute::Full},
-                           {"layer", Recompute::Full},
-                           {"uniform", Recompute::Full},
-                           {"activation", Recompute::Full},
-                           {"gradient", Recompute::Full},
-                           {"checkpoint", Recompute::Full}};
+  constexpr Row kRows[] = {{"full-except", RecomputeRule::FullExceptLast},
+                           {"selective-op", RecomputeRule::SelectiveOps},
+                           {"selective", RecomputeRule::Selective},
+                           {"core", RecomputeRule::Selective},
+                           {"attention", RecomputeRule::Selective},
+                           {"full", RecomputeRule::Full},
+                           {"true", RecomputeRule::Full},
+                           {"yes", RecomputeRule::Full},
+                           {"on", RecomputeRule::Full},
+                           {"1", RecomputeRule::Full},
+                           {"all", RecomputeRule::Full},
+                           {"alternate", RecomputeRule::Full},
+                           {"block", RecomputeRule::Full},
+                           {"layer", RecomputeRule::Full},
+                           {"uniform", RecomputeRule::Full},
+                           {"activation", RecomputeRule::Full},
+                           {"gradient", RecomputeRule::Full},
+                           {"checkpoint", RecomputeRule::Full}};
   const auto text = dashed(r.plan.text("recompute"));
   const auto* row =
       std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& candidate) { return text.starts_with(candidate.beginning); });
-  return row == std::end(kRows) ? Recompute::None : row->kind;
+  return row == std::end(kRows) ? RecomputeRule::None : row->kind;
+}
+
+/// Megatron's method `block` computes the first layers of every part of a pipeline again; others take every second layer, which is as many.
+plan::Recompute recompute_of(const Record& r, const plan::Plan& p) {
+  const auto rule = recompute_rule_of(r);
+  const auto text = r.plan.text("recompute");
+  if (text.starts_with("block")) return {rule, 0, static_cast<int>(r.plan.number("recompute_num_layers").value_or(0))};
+  if (!text.starts_with("alternate")) return {rule, 0, 0};
+  const double of_part = r.model.number_or("layers", 1) / (p.pp * p.interleave);
+  return {rule, 0, std::max(1, static_cast<int>(of_part / 2))};
 }
 
 int interleave_of(const Record& r, const RecordJob& job) {
@@ -233,8 +244,8 @@ void set_modes(const Record& r, RecordJob& job) {
   auto& p = job.plan;
   auto& recipe = job.recipe;
   const auto& f = *job.framework;
-  job.recompute = recompute_of(r);
   p.interleave = interleave_of(r, job);
+  p.recompute = recompute_of(r, p);
   if (p.interleave > 1) p.schedule = "interleaved";
   if (holds(r.plan.text("schedule"), "gpipe")) p.schedule = "gpipe";
   p.zero = zero_of(r);
@@ -372,7 +383,6 @@ void take_plan(const Record& r, RecordJob& job) {
   job.micro_batches = static_cast<int>(std::max(1.0, std::floor(replica / job.micro_batch)));
   job.samples = batch;
   job.tokens = batch * job.model.seq;
-  job.recompute = p.recompute.rule;
   const auto& f = *job.framework;
   job.recipe.fp32_reduction = f.reduces_in_fp32;
   job.recipe.channels_last = f.channels_last;

@@ -20,7 +20,6 @@ struct RecordJob {
   plan::Plan plan;
   double micro_batch = 1;  ///< samples; below 1: a sample is shared out among ranks
   int micro_batches = 1;
-  predict::frameworks::Recompute recompute = predict::frameworks::Recompute::None;
   predict::frameworks::Recipe recipe;
   double samples = 0;                ///< of one step
   double tokens = 0;                 ///< of one step as the record counts them; 0: no sequences

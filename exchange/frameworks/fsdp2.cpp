@@ -57,7 +57,7 @@ void fsdp2_batch(const TrainingJob& job, Sheet& sheet) {
 
 void fsdp2_recompute(const TrainingJob& job, Sheet& sheet) {
   const auto rule = job.plan.recompute.rule;
-  if (rule != plan::RecomputeRule::None && rule != plan::RecomputeRule::Full)
+  if ((rule != plan::RecomputeRule::None && rule != plan::RecomputeRule::Full) || job.plan.recompute.blocks > 0)
     return sheet.refuse("recompute", "it has no " + to_text(job.plan.recompute), "use none or full");
   sheet.set("fsdp_config.fsdp_activation_checkpointing", rule == plan::RecomputeRule::Full ? "true" : "false");
 }

@@ -62,11 +62,11 @@ void megatron_recompute(const TrainingJob& job, Sheet& sheet) {
   const auto& recompute = job.plan.recompute;
   if (recompute.rule == plan::RecomputeRule::None) return;
   if (recompute.rule != plan::RecomputeRule::Selective && recompute.rule != plan::RecomputeRule::Full)
-    return sheet.refuse("recompute", "it has no " + to_text(recompute), "use none, selective or full");
-  sheet.set("--recompute-granularity", to_text(recompute));
+    return sheet.refuse("recompute", "it has no " + to_text(recompute), "use none, selective, full or full:N");
+  sheet.set("--recompute-granularity", std::string(name(recompute.rule)));
   if (recompute.rule == plan::RecomputeRule::Full) {
-    sheet.set("--recompute-method", "uniform");
-    sheet.set("--recompute-num-layers", "1");
+    sheet.set("--recompute-method", recompute.blocks > 0 ? "block" : "uniform");
+    sheet.set("--recompute-num-layers", std::to_string(std::max(1, recompute.blocks)));
   }
 }
 

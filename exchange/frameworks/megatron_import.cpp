@@ -211,12 +211,13 @@ void read_recompute(MegatronReader& r) {
   const auto method = r.flags.text("--recompute-method").value_or("uniform");
   const auto layers = r.flags.whole("--recompute-num-layers").value_or(1);
   const auto modules = r.flags.text("--recompute-modules").value_or("core_attn");
-  if (kind == "full" && (method != "uniform" || layers != 1))
+  const bool some = method == "block";
+  if (kind == "full" && (some ? layers < 1 : method != "uniform" || layers != 1))
     r.found.refuse("--recompute-method",
-                   method + " with --recompute-num-layers " + std::to_string(layers) + " leaves layers out or keeps others",
-                   "use uniform with 1");
+                   method + " with --recompute-num-layers " + std::to_string(layers) + " keeps what no plan does",
+                   "use uniform with 1, or block with the layers of a stage that are computed again");
   if (kind == "selective" && modules != "core_attn") r.found.refuse("--recompute-modules", "is " + modules, "use core_attn");
-  if (kind == "full") r.into.recompute.rule = plan::RecomputeRule::Full;
+  if (kind == "full") r.into.recompute = {plan::RecomputeRule::Full, 0, some ? static_cast<int>(layers) : 0};
   if (kind == "selective") r.into.recompute.rule = plan::RecomputeRule::Selective;
 }
 

@@ -86,7 +86,7 @@ void titan_zero(const TrainingJob& job, Sheet& sheet) {
 
 void titan_recompute(const TrainingJob& job, Sheet& sheet) {
   const auto* row = std::ranges::find(kTitanRecompute, job.plan.recompute.rule, &TitanRecompute::rule);
-  if (row == kTitanRecompute.end())
+  if (row == kTitanRecompute.end() || job.plan.recompute.blocks > 0)
     return sheet.refuse("recompute", "it has no " + to_text(job.plan.recompute), "use none, selective-op or full");
   sheet.set("config.activation_checkpoint", std::string(row->written));
 }

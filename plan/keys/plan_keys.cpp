@@ -255,9 +255,8 @@ constexpr std::array kTable{
     PlanKey{"zero_group", "rules", kInteger, true, parse_zero_group, print_zero_group,
             "replicas over which zero shards, each group with a copy of all of it: a number that divides dp, or all"},
     PlanKey{"recompute", "rules", kText, true, parse_recompute_key, print_recompute,
-            "activations computed again: none, selective, selective-op, full, full-except-last, as few as let a rank do with so many "
-            "bytes: 4GiB, or as few as let the "
-            "plan fit: fit"},
+            "activations computed again: none, selective, selective-op, full, full:N (of the first N blocks of every part of a "
+            "pipeline), full-except-last, as few as let a rank do with so many bytes: 4GiB, or as few as let the plan fit: fit"},
     PlanKey{"sequence_parallel", "rules", kSwitch, true, parse_switch<&Plan::sequence_parallel>, print_switch<&Plan::sequence_parallel>,
             "splits along the sequence what tensor parallelism would replicate: on, off"},
     PlanKey{"attention", "rules", kText, true, parse_choice<&Plan::attention>, print_choice<&Plan::attention>,

@@ -215,7 +215,7 @@ Recomputation recomputation_of(LoweringContext& context, const ForwardResults& r
     case RecomputeRule::None:
       return {};
     case RecomputeRule::Full:
-      return full_recomputation(results, context.pipeline);
+      return wanted.blocks > 0 ? block_recomputation(results, wanted.blocks) : full_recomputation(results, context.pipeline);
     case RecomputeRule::Selective:
       return selective_recomputation(results);
     case RecomputeRule::Budget:
@@ -223,7 +223,7 @@ Recomputation recomputation_of(LoweringContext& context, const ForwardResults& r
                                     [&](int stage, const Recomputation& r) { return arena_bytes(context, stage, r, results); });
     default:
       throw Refusal("plan: recompute=" + to_text(wanted) +
-                    " is what other frameworks do; use none, selective, full, or the bytes that a rank may use");
+                    " is what other frameworks do; use none, selective, full, full:N, or the bytes that a rank may use");
   }
 }
 

@@ -25,6 +25,9 @@ struct Recomputation {
 /// layers these are sqrt(n) segments (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, section 4).
 /// The last segment of a part whose backward pass follows at once is kept: dropping it would save nothing.
 [[nodiscard]] Recomputation full_recomputation(const ForwardResults&, const Pipeline&);
+/// `recompute=full:N`. Of every part the first `blocks` blocks keep what they take, and make the rest again: blocks are layers that follow
+/// each other and are alike (graph/repeated_spans.hpp). Throws Refusal where the model has fewer.
+[[nodiscard]] Recomputation block_recomputation(const ForwardResults&, int blocks);
 /// Another choice, with full recomputation in the first `segments` segments of every part.
 [[nodiscard]] Recomputation with_full_segments(Recomputation, std::size_t segments, const ForwardResults&, const Pipeline&);
 /// Segments of the part that has most.

@@ -124,10 +124,10 @@ class ReplicaPlayer {
     ChunkTime t;
     const auto& timer = timer_of_chunk(c);
     for (const auto& piece : step_.chunks[c]) {
-      const auto& part = timer.parts()[piece.part];
+      const auto& part = timer.time_of(piece.part, piece.passes);
       t.forward = t.forward.then(part.forward.queue.repeated(piece.count));
       t.backward = part.whole_backward.repeated(piece.count).then(t.backward);
-      const auto& last = job_.recompute == Recompute::FullExceptLast ? part.backward.queue : part.whole_backward;
+      const auto& last = job_.plan.recompute.rule == plan::RecomputeRule::FullExceptLast ? part.backward.queue : part.whole_backward;
       t.last_backward = last.repeated(piece.count).then(t.last_backward);
       t.input_gradients = part.input_gradients.repeated(piece.count).then(t.input_gradients);
       t.weight_gradients = part.weight_gradients.repeated(piece.count).then(t.weight_gradients);
@@ -257,10 +257,10 @@ class ReplicaPlayer {
   void run_and_reduce(std::size_t stage, std::size_t c, std::size_t m, bool weights_alone) {
     auto& clock = clocks_[stage];
     const auto& timer = this->timer(stage);
-    const bool again = job_.recompute == Recompute::FullExceptLast && !last(m);  // segments are of a pass that keeps what it needs
+    const bool again = job_.plan.recompute.rule == plan::RecomputeRule::FullExceptLast && !last(m);  // segments are of a pass that keeps what it needs
     BucketFiller bucket(bucket_elements(job_, job_.precision_on(lane_.groups[stage])));
     for (auto piece = step_.chunks[c].rbegin(); piece != step_.chunks[c].rend(); ++piece) {
-      const auto& part = timer.parts()[piece->part];
+      const auto& part = timer.time_of(piece->part, piece->passes);
       for (int r = 0; r < piece->count; ++r) {
         if (again && !weights_alone) clock.run(part.again.queue);
         for (const auto& segment : weights_alone ? part.weight_segments : part.segments) {
@@ -293,7 +293,7 @@ class ReplicaPlayer {
     std::size_t unit = 0;
     for (const auto& piece : step_.chunks[c])
       for (int r = 0; r < piece.count; ++r) {
-        const auto& forward = timer(stage).parts()[piece.part].forward;
+        const auto& forward = timer(stage).time_of(piece.part, piece.passes).forward;
         if (!forward.steps.empty()) clock.wait_for_messages(gathered_[c][unit]);
         clock.run(forward.queue);
         ++unit;
@@ -304,7 +304,7 @@ class ReplicaPlayer {
   void run_gathered(std::size_t stage, std::size_t c, bool backward) {
     std::vector<const PartTime*> units;
     for (const auto& piece : step_.chunks[c])
-      for (int r = 0; r < piece.count; ++r) units.push_back(&timer(stage).parts()[piece.part]);
+      for (int r = 0; r < piece.count; ++r) units.push_back(&timer(stage).time_of(piece.part, piece.passes));
     if (backward) std::reverse(units.begin(), units.end());
     auto& clock = clocks_[stage];
     const bool ahead = job_.profile.gathers_layerwise && overlaps(job_), gathers = !backward || !job_.recipe.keeps_gathered;
@@ -413,7 +413,7 @@ std::vector<costmodel::Activity> busy_seconds(const StagedStep& step) {
   for (std::size_t c = 0; c < step.chunks.size(); ++c) {
     auto& stage = stages[static_cast<std::size_t>(step.stage_of(c))];
     for (const auto& piece : step.chunks[c]) {
-      const auto& part = timer.parts()[piece.part];
+      const auto& part = timer.time_of(piece.part, piece.passes);
       const double n = static_cast<double>(piece.count) * step.shape.micro_batches;
       const double again = part.forward.kernels > 0 ? part.again.kernels / part.forward.kernels : 0;
       stage.matrix += n * (part.forward.matrix * (1 + again) + part.backward.matrix);
@@ -427,7 +427,7 @@ void add_contents(const StagedStep& step, StepTime& t) {
   const double m = step.shape.micro_batches, stages = step.shape.stages;
   for (std::size_t c = 0; c < step.chunks.size(); ++c)
     for (const auto& piece : step.chunks[c]) {
-      const auto& part = step.lanes.front().timers[static_cast<std::size_t>(step.stage_of(c))]->parts()[piece.part];
+      const auto& part = step.lanes.front().timers[static_cast<std::size_t>(step.stage_of(c))]->time_of(piece.part, piece.passes);
       const double n = piece.count, exchanges = part.forward.exchanges + part.backward.exchanges + part.again.exchanges;
       t.forward += n * part.forward.queue.device / stages;
       t.backward += n * (part.again.queue.device + part.backward.queue.device) / stages;

@@ -12,9 +12,9 @@ using graph::TensorId;
 
 constexpr int kKept = 2;  // the first block may follow something else than its like; the second one does not
 
-std::vector<Span> spans_of(const graph::Graph& g, Grain grain) {
-  if (grain == Grain::Blocks) return repeated_spans(g);
-  std::vector<Span> single;
+std::vector<graph::Span> spans_of(const graph::Graph& g, Grain grain) {
+  if (grain == Grain::Blocks) return graph::repeated_spans(g);
+  std::vector<graph::Span> single;
   for (std::size_t n = 0; n < g.nodes().size() && g.nodes()[n].phase == graph::Phase::Forward; ++n) single.push_back({n, 1, 1});
   return single;
 }
@@ -24,7 +24,7 @@ class Folding {
  public:
   explicit Folding(const graph::Graph& whole) : whole_(whole), builder_(whole), consumers_(whole.consumers()), outputs_(whole.outputs()) {}
 
-  void fold(const Span& span) {
+  void fold(const graph::Span& span) {
     for (int repetition = kKept; repetition < span.repeats; ++repetition)
       for (std::size_t offset = 0; offset < span.length; ++offset) {
         const auto& gone = whole_.nodes()[span.first + static_cast<std::size_t>(repetition) * span.length + offset];
@@ -40,7 +40,7 @@ class Folding {
 
  private:
   /// Only what is read outside the chain: everything inside it goes.
-  void replace(const Span& span, TensorId gone, TensorId kept) {
+  void replace(const graph::Span& span, TensorId gone, TensorId kept) {
     if (gone == TensorId::None) return;
     std::replace(outputs_.begin(), outputs_.end(), gone, kept);
     const std::size_t end = span.first + span.length * static_cast<std::size_t>(span.repeats);
@@ -111,11 +111,15 @@ SplitLimits FoldedModel::limits() const {
   SplitLimits limits;
   if (!use.experts.empty()) limits.experts = atoms.size(use.experts.front());
   if (!use.sequence.empty()) limits.sequence = atoms.size(use.sequence.front());
-  for (const auto& span : spans_) limits.blocks = std::max<std::int64_t>(limits.blocks, span.repeats);
+  for (const auto& span : spans_) {
+    limits.blocks = std::max<std::int64_t>(limits.blocks, span.repeats);
+    if (span.repeats > 1) limits.all_blocks += span.repeats;
+  }
   limits.stages = has_convolution() ? static_cast<std::int64_t>(graph().nodes().size()) : limits.blocks;
   limits.even_replicas = true;
   using Rule = plan::RecomputeRule;
   limits.recompute = {{}, {Rule::Selective}, {Rule::SelectiveOps}, {Rule::Full}};
+  limits.some_blocks = true;
   limits.weights = !use.weights.empty();
   limits.batch_statistics = std::any_of(graph().nodes().begin(), graph().nodes().end(),
                                         [](const graph::Node& n) { return graph::schema(n).name == "BatchNormSums"; });
@@ -126,7 +130,7 @@ Grain grain_of(const FoldedModel& model, const FrameworkJob& job) {
   if (job.plan.pp == 1) return Grain::Blocks;
   if (model.has_convolution()) return Grain::Nodes;
   const auto& spans = model.spans();
-  const bool blocks = std::any_of(spans.begin(), spans.end(), [](const Span& s) { return s.repeats > 1; });
+  const bool blocks = std::any_of(spans.begin(), spans.end(), [](const graph::Span& s) { return s.repeats > 1; });
   return blocks ? Grain::Blocks : Grain::Nodes;
 }
 

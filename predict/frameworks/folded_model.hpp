@@ -11,7 +11,7 @@
 #include "plan/sharding/sharding.hpp"
 #include "predict/frameworks/flow.hpp"
 #include "predict/frameworks/framework_job.hpp"
-#include "predict/frameworks/spans.hpp"
+#include "graph/repeated_spans.hpp"
 #include "predict/predictor.hpp"
 
 namespace rehearsal::predict::frameworks {
@@ -38,7 +38,7 @@ class FoldedModel {
 
   [[nodiscard]] const graph::Graph& whole() const { return whole_; }
   /// Of the nodes of whole().
-  [[nodiscard]] const std::vector<Span>& spans() const { return spans_; }
+  [[nodiscard]] const std::vector<graph::Span>& spans() const { return spans_; }
   /// The forward nodes that are left. Its parameters are those of the blocks that are left.
   [[nodiscard]] const graph::Graph& graph() const { return training_.graph; }
   [[nodiscard]] const Flow& flow() const { return *flow_; }
@@ -57,7 +57,7 @@ class FoldedModel {
 
  private:
   graph::Graph whole_;
-  std::vector<Span> spans_;
+  std::vector<graph::Span> spans_;
   graph::TrainingGraph training_;
   std::vector<std::vector<std::size_t>> nodes_;  ///< [span][offset]
   std::unique_ptr<const Flow> flow_;

@@ -12,7 +12,6 @@
 
 namespace rehearsal::predict::frameworks {
 
-using Recompute = plan::RecomputeRule;
 
 /// What recipes say besides plan and framework.
 struct Recipe {
@@ -49,7 +48,6 @@ struct FrameworkJob {
   double batch = 1;        ///< samples of the step, of all replicas
   double micro_batch = 1;  ///< samples; below 1: a sample is shared out among ranks
   int micro_batches = 1;   ///< of a replica in a step
-  Recompute recompute = Recompute::None;
   Recipe recipe;
 
   /// The device of a group of nodes, and what it computes in.

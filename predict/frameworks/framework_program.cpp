@@ -62,9 +62,24 @@ class RoleWriter : private PricedRole {
   using PricedRole::take_role;
 
  private:
-  [[nodiscard]] graph::NodeId node(const Part& part, int repetition, std::uint32_t offset) const {
-    const auto& span = model_.spans()[part.span];
-    return static_cast<graph::NodeId>(span.first + static_cast<std::size_t>(repetition) * span.length + offset);
+  /// A repetition of a part.
+  struct Unit {
+    std::size_t part;
+    int repetition;
+    Passes passes;
+  };
+  [[nodiscard]] static std::vector<Unit> units_of(const Chunk& chunk) {
+    std::vector<Unit> units;
+    for (const auto& piece : chunk)
+      for (int r = piece.first; r < piece.first + piece.count; ++r) units.push_back({piece.part, r, piece.passes});
+    return units;
+  }
+  [[nodiscard]] const Part& part_of(const Unit& unit) const { return timer_.model().parts[unit.part]; }
+  [[nodiscard]] const PartTime& time_of(const Unit& unit) const { return timer_.time_of(unit.part, unit.passes); }
+
+  [[nodiscard]] graph::NodeId node(const Unit& unit, std::uint32_t offset) const {
+    const auto& span = model_.spans()[part_of(unit).span];
+    return static_cast<graph::NodeId>(span.first + static_cast<std::size_t>(unit.repetition) * span.length + offset);
   }
   [[nodiscard]] bool gathers_once() const { return job_.plan.zero > 0 && has_replicas(job_) && !gathers_every_pass(job_); }
 
@@ -78,7 +93,7 @@ class RoleWriter : private PricedRole {
     i.node = id;
     i.phase = role_.bodies[body].kind == BodyKind::Backward && !again ? graph::Phase::Backward : graph::Phase::Forward;
     i.again = again;
-    if (again && job_.recompute == Recompute::FullExceptLast) i.when = When::AllButLastMicroBatch;
+    if (again && job_.plan.recompute.rule == plan::RecomputeRule::FullExceptLast) i.when = When::AllButLastMicroBatch;
     if (!step.exchange) i.kernel = kernel(graph::schema(model_.whole()[id]).name);
     i.after = std::exchange(waits_for_, {});
     last_node_ = id;
@@ -87,12 +102,12 @@ class RoleWriter : private PricedRole {
   }
 
   /// What kernels wait for of activations that are on their way to the host or back.
-  void write_transfer(std::uint16_t body, const Part& part, InstructionKind kind, double seconds) {
+  void write_transfer(std::uint16_t body, const Unit& unit, InstructionKind kind, double seconds) {
     if (seconds <= 0) return;
     Instruction i;
     i.kind = kind;
     i.stream = Stream::Host;
-    i.inputs = i.outputs = {bytes_buffer(pass_bytes(part, job_, timer_.model()).offloaded)};
+    i.inputs = i.outputs = {bytes_buffer(pass_bytes(part_of(unit), unit.passes, job_, timer_.model()).offloaded)};
     i.phase = kind == InstructionKind::Stash ? graph::Phase::Forward : graph::Phase::Backward;
     i.after = std::exchange(waits_for_, {});
     if (last_) i.after.push_back(*last_);
@@ -100,25 +115,25 @@ class RoleWriter : private PricedRole {
     waits_for_.push_back(*last_);
   }
 
-  void write_pass(std::uint16_t body, std::size_t part, int repetition, bool again) {
-    const auto& steps = timer_.model().parts[part];
-    const auto& pass = again ? timer_.parts()[part].again : timer_.parts()[part].forward;
+  void write_pass(std::uint16_t body, const Unit& unit, bool again) {
+    const auto& steps = part_of(unit);
+    const auto& pass = again ? time_of(unit).again : time_of(unit).forward;
     for (const auto& timed : pass.steps) {
       if (timed.source == kHostTransfer) {
-        write_transfer(body, steps, again ? InstructionKind::Restore : InstructionKind::Stash, timed.queue.device);
+        write_transfer(body, unit, again ? InstructionKind::Restore : InstructionKind::Stash, timed.queue.device);
         continue;
       }
-      write_step(body, timed, steps.forward[timed.source], node(steps, repetition, steps.forward[timed.source].node), again);
+      write_step(body, timed, steps.forward[timed.source], node(unit, steps.forward[timed.source].node), again);
     }
   }
 
   /// Which gradients a body computes.
   enum class Gradients : std::uint8_t { All, OfInputs, OfWeights };
 
-  void write_backward(std::uint16_t body, std::size_t part, int repetition, Gradients which, BucketFiller* bucket) {
-    const auto& steps = timer_.model().parts[part];
-    const auto& time = timer_.parts()[part];
-    if (which != Gradients::OfWeights) write_pass(body, part, repetition, true);
+  void write_backward(std::uint16_t body, const Unit& unit, Gradients which, BucketFiller* bucket) {
+    const auto& steps = part_of(unit);
+    const auto& time = time_of(unit);
+    if (which != Gradients::OfWeights) write_pass(body, unit, true);
     auto ready = time.ready.begin();
     for (std::size_t s = 0; s <= time.backward.steps.size(); ++s) {
       for (; ready != time.ready.end() && ready->steps == s; ++ready)
@@ -128,7 +143,7 @@ class RoleWriter : private PricedRole {
       const auto& timed = time.backward.steps[s];
       if (which != Gradients::All && timed.weight_gradient != (which == Gradients::OfWeights)) continue;
       const auto& step = steps.backward[timed.source];
-      write_step(body, timed, step, node(steps, repetition, step.node), false);
+      write_step(body, timed, step, node(unit, step.node), false);
     }
   }
 
@@ -222,12 +237,11 @@ class RoleWriter : private PricedRole {
   void write_with_parameters(std::uint16_t body, const Chunk& chunk) {
     std::vector<std::optional<Place>> gathered;
     if (gathers_once() && overlaps(job_)) gathered = write_parameter_gathers(chunk);
-    std::size_t unit = 0;
-    for (const auto& piece : chunk)
-      for (int r = piece.first; r < piece.first + piece.count; ++r, ++unit) {
-        if (unit < gathered.size() && gathered[unit]) waits_for_.push_back(*gathered[unit]);
-        write_pass(body, piece.part, r, false);
-      }
+    const auto units = units_of(chunk);
+    for (std::size_t u = 0; u < units.size(); ++u) {
+      if (u < gathered.size() && gathered[u]) waits_for_.push_back(*gathered[u]);
+      write_pass(body, units[u], false);
+    }
   }
 
   std::vector<std::optional<Place>> write_parameter_gathers(const Chunk& chunk) {
@@ -241,12 +255,11 @@ class RoleWriter : private PricedRole {
       const auto place = emit(prologue_, std::move(i), alone(timer_.parameter_gather(elements)));
       for (; waiting > 0; --waiting) places.emplace_back(place);
     };
-    for (const auto& piece : chunk)
-      for (int r = 0; r < piece.count; ++r) {
-        ++waiting;
-        unit_node = node(timer_.model().parts[piece.part], piece.first + r, 0);
-        if (const auto full = bucket.add(timer_.model().parts[piece.part].weights.trained)) gather(*full);
-      }
+    for (const auto& unit : units_of(chunk)) {
+      ++waiting;
+      unit_node = node(unit, 0);
+      if (const auto full = bucket.add(part_of(unit).weights.trained)) gather(*full);
+    }
     if (const auto rest = bucket.rest()) gather(*rest);
     return places;
   }
@@ -269,9 +282,9 @@ class RoleWriter : private PricedRole {
     const bool reduces = which != Gradients::OfInputs && has_replicas(job_) && overlaps(job_), behind = step_.sums_in_bubble(chunk);
     const auto& pieces = step_.chunks[chunk];
     BucketFiller bucket(bucket_elements_);
-    for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece)
-      for (int r = piece->first + piece->count - 1; r >= piece->first; --r)
-        write_backward(body, piece->part, r, which, reduces && !behind ? &bucket : nullptr);
+    auto units = units_of(pieces);
+    std::ranges::reverse(units);
+    for (const auto& unit : units) write_backward(body, unit, which, reduces && !behind ? &bucket : nullptr);
     write_extra(body, "accumulate", accumulate);
     if (const auto rest = bucket.rest()) reduce(body, *rest);
     if (which != Gradients::OfInputs && scatters_every_micro_batch(job_) && !overlaps(job_)) scatter_apart(body, pieces);
@@ -293,22 +306,14 @@ class RoleWriter : private PricedRole {
 
   /// Parameters are gathered a unit ahead of the computation, gradients scattered behind it.
   void write_gathered(std::uint16_t body, const Chunk& chunk, bool backward) {
-    struct GatheredUnit {
-      std::size_t part;
-      int repetition;
-    };
-    std::vector<GatheredUnit> units;
-    for (const auto& piece : chunk)
-      for (int r = piece.first; r < piece.first + piece.count; ++r) units.push_back({piece.part, r});
-    if (backward) std::reverse(units.begin(), units.end());
+    auto units = units_of(chunk);
+    if (backward) std::ranges::reverse(units);
     const bool ahead = job_.profile.gathers_layerwise && overlaps(job_), gathers = !backward || !job_.recipe.keeps_gathered;
-    const auto gather = [&](const GatheredUnit& unit, std::optional<Place> after) {
-      const auto& part = timer_.model().parts[unit.part];
-      auto i =
-          collective_instruction(CollectiveKind::AllGather, axes_.shards(), timer_.parts()[unit.part].gather_bytes, Stream::Collective);
+    const auto gather = [&](const Unit& unit, std::optional<Place> after) {
+      auto i = collective_instruction(CollectiveKind::AllGather, axes_.shards(), time_of(unit).gather_bytes, Stream::Collective);
       if (after) i.after = {*after};
-      i.node = node(part, unit.repetition, 0);
-      return emit(body, std::move(i), alone(timer_.parts()[unit.part].gather));
+      i.node = node(unit, 0);
+      return emit(body, std::move(i), alone(time_of(unit).gather));
     };
     std::optional<Place> ready;
     if (gathers && !units.empty()) ready = gather(units.front(), backward ? last_of_forward_ : std::nullopt);
@@ -317,17 +322,17 @@ class RoleWriter : private PricedRole {
       const auto before = last_;
       if (ahead && gathers && u + 1 < units.size()) ready = gather(units[u + 1], u > 0 ? before : std::nullopt);
       if (backward)
-        write_backward(body, units[u].part, units[u].repetition, Gradients::All, nullptr);
+        write_backward(body, units[u], Gradients::All, nullptr);
       else
-        write_pass(body, units[u].part, units[u].repetition, false);
-      if (backward) ready = scatter(body, units[u].part, ready, ahead);
+        write_pass(body, units[u], false);
+      if (backward) ready = scatter(body, units[u], ready, ahead);
       if (!ahead && gathers && u + 1 < units.size()) ready = gather(units[u + 1], last_);
     }
   }
 
-  std::optional<Place> scatter(std::uint16_t body, std::size_t part, std::optional<Place> ready, bool ahead) {
-    const auto& time = timer_.parts()[part];
-    const auto place = emit_sum(body, {timer_.model().parts[part].weights.trained, time.scatter, time.sum_of_copies}, beside_backward());
+  std::optional<Place> scatter(std::uint16_t body, const Unit& unit, std::optional<Place> ready, bool ahead) {
+    const auto& time = time_of(unit);
+    const auto place = emit_sum(body, {part_of(unit).weights.trained, time.scatter, time.sum_of_copies}, beside_backward());
     reductions_.push_back(place);
     return ahead ? ready : std::optional(place);
   }

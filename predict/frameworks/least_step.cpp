@@ -21,7 +21,7 @@ LeastPasses passes_of(const StagedStep& step, const StepTimer& timer, const Chun
   LeastPasses p;
   const bool gathers = gathers_every_pass(step.job);
   for (const auto& piece : chunk) {
-    const auto& part = timer.parts()[piece.part];
+    const auto& part = timer.time_of(piece.part, piece.passes);
     const double n = piece.count;
     p.forward = p.forward.then(part.forward.queue.repeated(piece.count));
     p.backward = p.backward.then(part.whole_backward.repeated(piece.count));
@@ -93,7 +93,7 @@ class ReplicaBound {
     for (int n = 0; n < step_.shape.chunks; ++n) {
       const auto& p = chunks_[step_.chunk_of(stage, n)];
       seconds += step_.shape.micro_batches * (p.forward.*clock + (p.*backward).*clock);
-      if (step_.job.recompute == Recompute::FullExceptLast) seconds -= p.again.*clock;
+      if (step_.job.plan.recompute.rule == plan::RecomputeRule::FullExceptLast) seconds -= p.again.*clock;
     }
     return seconds;
   }

@@ -46,19 +46,20 @@ costmodel::StateBytes state_bytes(const FrameworkJob& job, const costmodel::Prec
   return s;
 }
 
-PassBytes kept_by_pass(const Part& part, const FrameworkJob& job, bool image) {
+PassBytes kept_by_pass(const Part& part, Passes passes, const FrameworkJob& job, bool image) {
   const double others = part.kept.others, attention = part.kept.attention;
   const double input = std::min(part.boundary_bytes, part.kept.all());  // its predecessor's result, which its kernels keep anyway
-  switch (part.repeated || image ? job.recompute : Recompute::None) {
-    case Recompute::Full:
-    case Recompute::FullExceptLast:
+  const bool again = passes == Passes::AsPlanned && (part.repeated || image);
+  switch (again ? job.plan.recompute.rule : plan::RecomputeRule::None) {
+    case plan::RecomputeRule::Full:
+    case plan::RecomputeRule::FullExceptLast:
       return {input, part.kept.all() - input};
-    case Recompute::SelectiveOps:
+    case plan::RecomputeRule::SelectiveOps:
       return {others * kSelectiveOpShare, others * kSelectiveOpRest};
-    case Recompute::Selective:
+    case plan::RecomputeRule::Selective:
       return {others, attention};
-    case Recompute::None:
-    case Recompute::Budget:  // refused by plan_rules.cpp
+    case plan::RecomputeRule::None:
+    case plan::RecomputeRule::Budget:  // refused by plan_rules.cpp
       break;
   }
   return {others + attention, 0};
@@ -75,8 +76,8 @@ double offloaded_share(const FrameworkJob& job, const ModelParts& model) {
   return blocks > 0 ? std::min(1.0, job.recipe.offloaded_blocks / blocks) : 0;
 }
 
-PassBytes pass_bytes(const Part& part, const FrameworkJob& job, const ModelParts& model) {
-  auto bytes = kept_by_pass(part, job, model.image);
+PassBytes pass_bytes(const Part& part, Passes passes, const FrameworkJob& job, const ModelParts& model) {
+  auto bytes = kept_by_pass(part, passes, job, model.image);
   if (!part.repeated) return bytes;
   bytes.offloaded = bytes.each * offloaded_share(job, model);
   bytes.each -= bytes.offloaded;
@@ -118,7 +119,7 @@ class StageMemory {
   template <class Visit>
   void for_pieces(const Visit& visit) const {
     for (int own = 0; own < step_.shape.chunks; ++own)
-      for (const auto& piece : step_.chunks[step_.chunk_of(stage_, own)]) visit(model_.parts[piece.part], piece.count);
+      for (const auto& piece : step_.chunks[step_.chunk_of(stage_, own)]) visit(model_.parts[piece.part], piece);
   }
 
   void add_states(RankMemory& m) const {
@@ -140,7 +141,8 @@ class StageMemory {
           (trained * bytes.optimizer + weights.state * number_bytes(job_, precision_)) / (job_.plan.zero >= 1 ? ranks : 1);
       (job_.plan.offload == plan::Offload::Optimizer ? m.host : m.optimizer) += optimizer;
     };
-    for_pieces([&](const Part& part, int count) {
+    for_pieces([&](const Part& part, const Piece& piece) {
+      const int count = piece.count;
       // Embeddings and what makes the logits are left as they are.
       const double frozen = part.repeated && job_.recipe.frozen_bytes > 0 ? job_.recipe.frozen_bytes : bytes.weights;
       add(count * (part.weights - part.expert_weights) + (job_.plan.pp > 1 ? part.shared_weights : Weights{}), replicas, frozen);
@@ -152,30 +154,45 @@ class StageMemory {
   }
 
   [[nodiscard]] bool checkpoints_stages() const {
-    return job_.profile.checkpoints_stages && (job_.recompute == Recompute::Full || job_.recompute == Recompute::FullExceptLast);
+    return job_.profile.checkpoints_stages && (job_.plan.recompute.rule == plan::RecomputeRule::Full || job_.plan.recompute.rule == plan::RecomputeRule::FullExceptLast);
   }
 
   /// A stage that is recomputed as a whole: every micro-batch keeps its input, the one at work all that its backward pass needs (Huang et
   /// al. 2019, section 2.3).
   [[nodiscard]] PassBytes checkpointed_stage() const {
     double kept = 0, boundary = 0, parts = 0;
-    for_pieces([&](const Part& part, int count) {
-      kept += part.kept.all() * count;
-      boundary += part.boundary_bytes * count;
-      parts += count;
+    for_pieces([&](const Part& part, const Piece& piece) {
+      kept += part.kept.all() * piece.count;
+      boundary += part.boundary_bytes * piece.count;
+      parts += piece.count;
     });
     return {boundary / std::max(1.0, parts), kept, 0};
   }
 
   /// Of all chunks together.
   [[nodiscard]] PassBytes kept_passes() const {
+    PassBytes all;
+    for (int own = 0; own < step_.shape.chunks; ++own) {
+      const auto chunk = kept_of(step_.chunks[step_.chunk_of(stage_, own)]);
+      all.each += chunk.each;
+      all.offloaded += chunk.offloaded;
+      all.at_work = std::max(all.at_work, chunk.at_work);
+    }
+    return all;
+  }
+
+  /// Blocks that are computed again come first: when the backward pass gets to them, it has let go of what the blocks behind them kept.
+  [[nodiscard]] PassBytes kept_of(const Chunk& chunk) const {
     PassBytes kept;
-    for_pieces([&](const Part& part, int count) {
-      const auto bytes = pass_bytes(part, job_, model_);
-      kept.each += bytes.each * count;
-      kept.offloaded += bytes.offloaded * count;
+    double let_go = 0;
+    for (const auto& piece : chunk) {
+      const auto bytes = pass_bytes(model_.parts[piece.part], piece.passes, job_, model_);
+      kept.each += bytes.each * piece.count;
+      kept.offloaded += bytes.offloaded * piece.count;
       kept.at_work = std::max(kept.at_work, bytes.at_work);
-    });
+      if (piece.passes == Passes::Kept && model_.parts[piece.part].repeated) let_go += bytes.each * piece.count;
+    }
+    kept.at_work = std::max(0.0, kept.at_work - let_go);
     return kept;
   }
 

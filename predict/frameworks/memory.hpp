@@ -25,7 +25,7 @@ struct PassBytes {
   double at_work = 0;    ///< that the pass at work has besides
   double offloaded = 0;  ///< that every pass keeps in the host's memory
 };
-[[nodiscard]] PassBytes pass_bytes(const Part&, const FrameworkJob&, const ModelParts&);
+[[nodiscard]] PassBytes pass_bytes(const Part&, Passes, const FrameworkJob&, const ModelParts&);
 /// Of the activations of a block, where only some blocks are offloaded: a mean over all of them.
 [[nodiscard]] double offloaded_share(const FrameworkJob&, const ModelParts&);
 

@@ -76,9 +76,18 @@ void schedule(const PlanQuestion& q, Violations& v) {
 }
 
 void recompute(const PlanQuestion& q, Violations& v) {
-  if (q.plan.recompute.rule == Recompute::Budget)
+  if (q.plan.recompute.rule == plan::RecomputeRule::Budget)
     v.push_back({"recompute", to_text(q.plan.recompute) + " is for Rehearsal's own execution, which chooses tensors one by one",
-                 "use none, selective, selective-op or full"});
+                 "use none, selective, selective-op, full or full:N"});
+  const auto blocks = q.plan.recompute.blocks;
+  if (blocks == 0) return;
+  const auto says = to_text(q.plan.recompute);
+  if (q.profile.checkpoints_stages)
+    v.push_back({"recompute", says + ": " + q.profile.name + " computes whole stages again", "use full"});
+  else if (q.limits.all_blocks == 0 || (q.plan.pp > 1 && q.limits.stages != q.limits.blocks))  // cut between operators, not blocks
+    v.push_back({"recompute", says + " counts equal blocks, and the model is not cut along any", "use full"});
+  else if (blocks > q.limits.all_blocks)
+    v.push_back({"recompute", says + ": the model has " + std::to_string(q.limits.all_blocks) + " equal blocks", "use full"});
 }
 
 void attention(const PlanQuestion& q, Violations& v) {

@@ -56,7 +56,6 @@ FrameworkJob Questions::job_of(const plan::Plan& plan) const {
                    static_cast<double>(model_.batch()),
                    static_cast<double>(question.micro_batch()),
                    question.micro_batches(),
-                   plan.recompute.rule,
                    {}};
   job.recipe = setting_.recipe;
   job.recipe.optimizer = setting_.optimizer;
@@ -80,13 +79,15 @@ const ModelParts& Questions::parts(const FrameworkJob& job, const FoldedModel& m
 const Questions::Timed& Questions::timed(const FrameworkJob& job) {
   const auto grain = grain_of(model_, job);
   const auto& p = job.plan;
+  auto recompute = p.recompute;
+  recompute.blocks = std::min(recompute.blocks, 1);  // however many there are, they take as long
   const TimersKey key{degrees_of(job),
                       grain,
                       p.dp,
                       p.pp,
                       p.zero,
                       p.zero_group,
-                      p.recompute,
+                      recompute,
                       p.offload,
                       p.order,
                       p.overlap,

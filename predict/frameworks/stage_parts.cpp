@@ -102,6 +102,18 @@ std::vector<Chunk> cut_into_chunks(const StepTimer& timer, const std::vector<dou
   return balanced(timer, slowness);
 }
 
+Chunk recomputing_first(int blocks, const Chunk& chunk, const ModelParts& model) {
+  Chunk result;
+  int left = blocks;
+  for (const auto& piece : chunk) {
+    const int again = model.parts[piece.part].repeated ? std::min(left, piece.count) : 0;
+    if (again > 0) result.push_back({piece.part, piece.first, again, piece.passes});
+    if (again < piece.count) result.push_back({piece.part, piece.first + again, piece.count - again, Passes::Kept});
+    left -= again;
+  }
+  return result;
+}
+
 Weights weights_of(const ModelParts& model, const Chunk& chunk) {
   Weights sum;
   for (const auto& piece : chunk) sum += piece.count * model.parts[piece.part].weights;

@@ -11,6 +11,7 @@ namespace rehearsal::predict::frameworks {
 struct Piece {
   std::size_t part = 0;
   int first = 0, count = 1;
+  Passes passes = Passes::AsPlanned;
 };
 /// In the order of the forward pass.
 using Chunk = std::vector<Piece>;
@@ -20,6 +21,9 @@ using Chunk = std::vector<Piece>;
 /// cuts are where the costliest chunk is cheapest. `slowness`: relative time of a chunk's device, by chunk.
 /// Throws Refusal when there are fewer pieces than chunks.
 [[nodiscard]] std::vector<Chunk> cut_into_chunks(const StepTimer&, const std::vector<double>& slowness);
+
+/// The same chunk with the first `blocks` repetitions of repeated parts as the plan has them, and everything behind them kept.
+[[nodiscard]] Chunk recomputing_first(int blocks, const Chunk&, const ModelParts&);
 
 /// Of a chunk.
 [[nodiscard]] Weights weights_of(const ModelParts&, const Chunk&);

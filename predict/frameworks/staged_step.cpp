@@ -58,8 +58,14 @@ StagedStep Stager::staged(const FrameworkJob& job, const Timers& timers) {
   step.stage_of_chunk.resize(static_cast<std::size_t>(plan::parts(step.schedule->placement, step.shape)));
   for (int stage = 0; stage < step.shape.stages; ++stage)
     for (int own = 0; own < step.shape.chunks; ++own) step.stage_of_chunk[step.chunk_of(stage, own)] = stage;
-  auto& chunks = cuts_[&timers][{step.schedule->placement, step.shape.stages, step.shape.chunks}];
-  if (chunks.empty()) chunks = cut_into_chunks(*step.lanes.front().timers.front(), slowness_of(step));
+  const int blocks = job.plan.recompute.blocks;
+  auto& chunks = cuts_[&timers][{step.schedule->placement, step.shape.stages, step.shape.chunks, blocks}];
+  if (chunks.empty()) {
+    const auto& timer = *step.lanes.front().timers.front();
+    chunks = cut_into_chunks(timer, slowness_of(step));
+    if (blocks > 0)
+      for (auto& chunk : chunks) chunk = recomputing_first(blocks, chunk, timer.model());
+  }
   step.chunks = chunks;
   auto& held = held_[{step.schedule, step.shape.stages, step.shape.chunks, step.shape.micro_batches}];
   for (int stage = static_cast<int>(held.size()); stage < step.shape.stages; ++stage)
@@ -78,7 +84,7 @@ std::vector<double> gradient_buckets(const StepTimer& timer, const Chunk& chunk,
       if (const auto full = bucket.add(ready.elements)) buckets.push_back(*full);
   };
   for (auto piece = chunk.rbegin(); piece != chunk.rend(); ++piece)
-    for (int r = 0; r < piece->count; ++r) fill(timer.parts()[piece->part]);
+    for (int r = 0; r < piece->count; ++r) fill(timer.time_of(piece->part, piece->passes));
   if (const auto rest = bucket.rest()) buckets.push_back(*rest);
   return buckets;
 }

@@ -57,7 +57,8 @@ class Stager {
  private:
   using ShapeKey = std::tuple<const plan::ScheduleRow*, int, int, int>;  ///< stages, chunks, micro-batches
   std::map<ShapeKey, std::vector<int>> held_;
-  std::map<const Timers*, std::map<std::tuple<plan::ChunkPlacement, int, int>, std::vector<Chunk>>> cuts_;
+  using CutKey = std::tuple<plan::ChunkPlacement, int, int, int>;  ///< stages, chunks, recomputed blocks
+  std::map<const Timers*, std::map<CutKey, std::vector<Chunk>>> cuts_;
 };
 
 /// Fills buckets: gradients that are ready are summed when there are enough of them.

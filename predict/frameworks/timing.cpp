@@ -85,7 +85,10 @@ StepTimer::StepTimer(const ModelParts& model, const FrameworkJob& job, const cos
 
 void StepTimer::time_parts() {
   parts_.assign(model_.parts.size(), {});
-  for (std::size_t p = 0; p < parts_.size(); ++p) time(model_.parts[p], parts_[p]);
+  for (std::size_t p = 0; p < parts_.size(); ++p) time(model_.parts[p], Passes::AsPlanned, parts_[p]);
+  if (job_.plan.recompute.blocks == 0) return;
+  kept_parts_.assign(model_.parts.size(), {});
+  for (std::size_t p = 0; p < parts_.size(); ++p) time(model_.parts[p], Passes::Kept, kept_parts_[p]);
 }
 
 StepTimer StepTimer::at_clock(double share) const {
@@ -95,11 +98,11 @@ StepTimer StepTimer::at_clock(double share) const {
   return slower;
 }
 
-void StepTimer::time(const Part& part, PartTime& t) const {
+void StepTimer::time(const Part& part, Passes passes, PartTime& t) const {
   t.forward = pass(part.forward, false);
   t.backward = pass(part.backward, true);
-  t.again = recomputed(part, t.forward);
-  add_transfers(part, t);
+  if (passes == Passes::AsPlanned) t.again = recomputed(part, t.forward);
+  add_transfers(part, passes, t);
   t.whole_backward = t.again.queue.then(t.backward.queue);
   t.input_gradients = t.again.queue;
   std::vector<LaunchQueue> all, weights;
@@ -113,7 +116,7 @@ void StepTimer::time(const Part& part, PartTime& t) const {
   }
   t.ready = ready_gradients(part);
   // Gradients travel beside the last micro-batch, for which GPipe computes nothing again.
-  t.segments = segments_of(job_.recompute == Recompute::FullExceptLast ? LaunchQueue{} : t.again.queue, all, t.ready);
+  t.segments = segments_of(job_.plan.recompute.rule == plan::RecomputeRule::FullExceptLast ? LaunchQueue{} : t.again.queue, all, t.ready);
   t.weight_segments = segments_of({}, weights, t.ready);
   if (!gathers_every_pass(job_)) return;
   const double weight_bytes = precision_.element_bytes == 2 ? 2 : 4;
@@ -199,17 +202,17 @@ double StepTimer::ring_seconds(const Exchange& e, const TimedPass& kernels, doub
 }
 
 bool StepTimer::is_recomputed(const Part& part, const PassStep& step, int& products) const {
-  switch (job_.recompute) {
-    case Recompute::None:
-    case Recompute::Budget:  // refused by plan_rules.cpp
+  switch (job_.plan.recompute.rule) {
+    case plan::RecomputeRule::None:
+    case plan::RecomputeRule::Budget:  // refused by plan_rules.cpp
       return false;
-    case Recompute::Full:
-    case Recompute::FullExceptLast:
+    case plan::RecomputeRule::Full:
+    case plan::RecomputeRule::FullExceptLast:
       // Recomputation that stops early ends with the last tensor that the backward pass reads.
       return !(job_.profile.checkpoint_stops_early && !model_.image && part.last_product && step.node >= *part.last_product);
-    case Recompute::Selective:
+    case plan::RecomputeRule::Selective:
       return !model_.fused_attention && !step.exchange && costmodel::is_attention(step.row.kind);
-    case Recompute::SelectiveOps:
+    case plan::RecomputeRule::SelectiveOps:
       if (step.exchange) return false;
       if (step.row.kind == RateKind::Matmul) return products++ % 2 == 1;
       return costmodel::is_of_bytes(step.row.kind);
@@ -218,8 +221,8 @@ bool StepTimer::is_recomputed(const Part& part, const PassStep& step, int& produ
 }
 
 /// Activations travel beside the kernels of a block, and the next one waits where that takes longer (Rhu et al. 2016).
-void StepTimer::add_transfers(const Part& part, PartTime& t) const {
-  const double bytes = pass_bytes(part, job_, model_).offloaded;
+void StepTimer::add_transfers(const Part& part, Passes passes, PartTime& t) const {
+  const double bytes = pass_bytes(part, passes, job_, model_).offloaded;
   if (bytes <= 0) return;
   const double seconds = bytes / device_.host_bandwidth->value.value();
   const auto waiting = [&](double beside) { return TimedStep{on_both(0, std::max(0.0, seconds - beside)), kHostTransfer, true, false}; };

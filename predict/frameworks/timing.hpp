@@ -56,6 +56,9 @@ struct PartTime {
   double sum_of_copies = 0;  ///< of `scatter`: groups of replicas with copies of each other's parts sum them
 };
 
+/// Of a repetition of a part: what the plan says is computed again, or nothing where that is for other repetitions.
+enum class Passes : std::uint8_t { AsPlanned, Kept };
+
 class StepTimer {
  public:
   StepTimer(const ModelParts&, const FrameworkJob&, const costmodel::CollectiveLibrary&, const costmodel::Constants&, std::size_t group);
@@ -65,6 +68,9 @@ class StepTimer {
 
   [[nodiscard]] const ModelParts& model() const { return model_; }
   [[nodiscard]] const std::vector<PartTime>& parts() const { return parts_; }
+  [[nodiscard]] const PartTime& time_of(std::size_t part, Passes passes) const {
+    return (passes == Passes::Kept ? kept_parts_ : parts_)[part];
+  }
   /// A sum of so many gradients over the replicas, as the plan's ZeRO makes it.
   [[nodiscard]] double reduction(double elements) const;
   /// The part of it by which groups of replicas that have copies of each other's parts add these up; 0 where there is one group.
@@ -89,10 +95,10 @@ class StepTimer {
 
  private:
   void time_parts();
-  void time(const Part&, PartTime&) const;
+  void time(const Part&, Passes, PartTime&) const;
   [[nodiscard]] TimedStep timed(const PassStep&, std::size_t index, double exchange_seconds) const;
   [[nodiscard]] TimedPass pass(const std::vector<PassStep>&, bool backward) const;
-  void add_transfers(const Part&, PartTime&) const;
+  void add_transfers(const Part&, Passes, PartTime&) const;
   [[nodiscard]] double update_bytes(const Weights&) const;
   [[nodiscard]] double narrowing_bytes(double all, double own) const;
   [[nodiscard]] double update_on_host(const Weights& own) const;
@@ -117,6 +123,7 @@ class StepTimer {
   double slowdown_ = 1;  ///< of everything, by stragglers among many nodes
   double clock_ = 1;     ///< of the device, as a share of its own
   std::vector<PartTime> parts_;
+  std::vector<PartTime> kept_parts_;  ///< where some blocks are not recomputed
 };
 
 /// Bytes of one gradient element on the wire.

@@ -45,7 +45,7 @@ TEST_CASE("a run is asked as it was written down") {
   CHECK(job.micro_batches == 2);  // 16 samples of 4 replicas in twos
   CHECK(job.samples == 16);
   CHECK(job.tokens == 16 * 128);
-  CHECK(job.recompute == plan::RecomputeRule::Full);
+  CHECK(job.plan.recompute.rule == plan::RecomputeRule::Full);
   CHECK(job.assumed.empty());
   const auto again = own_run(record);
   CHECK(again.plan == run().plan);

@@ -52,7 +52,7 @@ TEST_CASE("stages of ZeRO and strategies of FSDP are read in every spelling") {
 
 TEST_CASE("recomputation and sequence parallelism are read as words, too") {
   using predict::frameworks::Recompute;
-  const auto recompute = [](const char* value) { return job_with("recompute", value).recompute; };
+  const auto recompute = [](const char* value) { return job_with("recompute", value).plan.recompute.rule; };
   CHECK(recompute(R"("full")") == Recompute::Full);
   CHECK(recompute(R"("activation checkpointing")") == Recompute::Full);
   CHECK(recompute("true") == Recompute::Full);

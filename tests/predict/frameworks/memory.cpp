@@ -27,7 +27,7 @@ TEST_CASE("sharding divides states, recomputation drops activations") {
   s.job.plan.zero_group = 4;  // each half of the replicas has all of it
   CHECK(s.memory().states() == Approx((2 + 16 / 4.0) * parameters));
   s.job.plan.zero_group = 0;
-  s.job.recompute = Recompute::Full;
+  s.job.plan.recompute.rule = plan::RecomputeRule::Full;
   CHECK(s.memory().activations < whole.activations);
 }
 
@@ -179,13 +179,13 @@ TEST_CASE("a stage keeps as many micro-batches as its schedule holds") {
 
 TEST_CASE("a played step holds at its fullest moment what the closed form says") {
   for (const char* schedule : {"gpipe", "1f1b", "interleaved"})
-    for (const auto recompute : {Recompute::None, Recompute::Full}) {
+    for (const auto recompute : {plan::RecomputeRule::None, plan::RecomputeRule::Full}) {
       Sample s(kSmall, platforms::load("dgx-a100"), "megatron-core");
       s.job.plan.pp = 3;
       s.job.plan.schedule = schedule;
       s.job.plan.interleave = std::string(schedule) == "interleaved" ? 2 : 1;
       s.job.micro_batches = 6;
-      s.job.recompute = recompute;
+      s.job.plan.recompute.rule = recompute;
       const auto program = s.ask([&](const StagedStep& step) { return program_of(step, s.model).program; });
       std::int64_t fullest = 0;
       for (const auto& role : program.roles) fullest = std::max(fullest, plan::BytesInUse(program, role).peak());
@@ -223,9 +223,9 @@ TEST_CASE("chunks of a chain of blocks are cut between blocks, with what is befo
   };
   // One chunk of a block each, or six blocks and both ends: stage 0 holds as many passes of as little.
   CHECK(activations(2) < 2 * activations(1));
-  s.job.recompute = Recompute::Full;
+  s.job.plan.recompute.rule = plan::RecomputeRule::Full;
   const double recomputed = s.memory().activations;
-  s.job.recompute = Recompute::None;
+  s.job.plan.recompute.rule = plan::RecomputeRule::None;
   CHECK(recomputed < s.memory().activations);
   CHECK_THROWS_AS(activations(5), Refusal);
 }
@@ -237,8 +237,8 @@ TEST_CASE("recomputation needs no more memory, whatever the stage holds") {
       s.job.plan.pp = stages;
       s.job.micro_batches = 4;
       std::vector<double> bytes;
-      for (const auto kind : {Recompute::None, Recompute::Selective, Recompute::Full}) {
-        s.job.recompute = kind;
+      for (const auto kind : {plan::RecomputeRule::None, plan::RecomputeRule::Selective, plan::RecomputeRule::Full}) {
+        s.job.plan.recompute.rule = kind;
         bytes.push_back(s.memory().all());
       }
       CAPTURE(zoo, stages);
@@ -251,7 +251,7 @@ TEST_CASE("stages that are recomputed as a whole keep their input for every micr
   Sample s(kSmall, platforms::load("dgx-a100"), "gpipe");
   s.job.plan.pp = 2;
   s.job.plan.schedule = "gpipe";
-  s.job.recompute = Recompute::Full;
+  s.job.plan.recompute.rule = plan::RecomputeRule::Full;
   std::vector<double> activations;
   for (const int m : {4, 5, 6}) {
     s.job.micro_batches = m;

@@ -44,7 +44,7 @@ TEST_CASE("a block waits for what its kernels do not hide of the way to the host
 
 TEST_CASE("what recomputation keeps is what is offloaded beside it") {
   Sample s(kSmall, platforms::load("dgx-a100"), "pytorch");
-  s.job.recompute = Recompute::Full;
+  s.job.plan.recompute.rule = plan::RecomputeRule::Full;
   s.job.plan.offload = plan::Offload::Activations;
   CHECK(s.memory().host == Approx(6.0 * 64 * 64 * 2));  // the inputs of six blocks: 64 tokens of 64 values of two bytes
 }

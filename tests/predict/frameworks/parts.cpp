@@ -1,7 +1,7 @@
 // A model cut into parts, and what of it a rank has.
 
 #include "base/error.hpp"
-#include "predict/frameworks/spans.hpp"
+#include "graph/repeated_spans.hpp"
 #include "tests/catch.hpp"
 #include "tests/predict/frameworks/sample.hpp"
 

@@ -18,7 +18,7 @@ struct Sample {
       : platform(std::move(where)),
         profile(*costmodel::find_framework(framework)),
         model(std::move(graph), Grain::Blocks),
-        job{platform, profile, {}, precision, 0, 0, 1, Recompute::None, {}} {
+        job{platform, profile, {}, precision, 0, 0, 1, {}} {
     job.micro_batch = static_cast<double>(model.batch());
   }
   Sample(const Sample&) = delete;

@@ -22,10 +22,10 @@ TEST_CASE("what must be slower is slower") {
   const auto once = s.time();
   s.job.micro_batches = 4;
   CHECK(s.time().seconds > 3 * once.seconds);
-  s.job.recompute = Recompute::Full;
+  s.job.plan.recompute.rule = plan::RecomputeRule::Full;
   CHECK(s.time().recompute > 0);
   CHECK(s.time().seconds > 3.5 * once.seconds);
-  s.job.recompute = Recompute::None;
+  s.job.plan.recompute.rule = plan::RecomputeRule::None;
   s.job.plan.dp = 32;
   CHECK(s.time().exposed > 0);
   s.job.plan.pp = 4;

@@ -1,9 +1,11 @@
 #pragma once
+// Layers that follow each other and are alike.
+
 #include <vector>
 
 #include "graph/graph.hpp"
 
-namespace rehearsal::predict::frameworks {
+namespace rehearsal::graph {
 
 /// Nodes [first, first + length) and their repetitions right behind: a transformer block, a residual block, or what stands between.
 struct Span {
@@ -13,6 +15,6 @@ struct Span {
 
 /// Cuts the forward nodes of a graph into spans: where a run of nodes repeats (same operators, attributes and shapes), the shortest
 /// period that covers most; everything else is a span of its own. Spans cover all nodes in order.
-[[nodiscard]] std::vector<Span> repeated_spans(const graph::Graph&);
+[[nodiscard]] std::vector<Span> repeated_spans(const Graph&);
 
-}  // namespace rehearsal::predict::frameworks
+}  // namespace rehearsal::graph

@@ -1,4 +1,4 @@
-#include "predict/frameworks/spans.hpp"
+#include "graph/repeated_spans.hpp"
 
 #include <map>
 #include <string_view>
@@ -6,38 +6,38 @@
 
 #include "base/hash.hpp"
 
-namespace rehearsal::predict::frameworks {
+namespace rehearsal::graph {
 namespace {
 
 constexpr std::size_t kLongestPeriod = 400, kShortestPeriod = 3;
 
 /// By tensor: masks are large, and all blocks share one.
-using Conditions = std::map<graph::TensorId, std::uint64_t>;
+using Conditions = std::map<TensorId, std::uint64_t>;
 
 /// Which mask it is: blocks with a window and blocks without one differ in nothing else.
-std::uint64_t condition_hash(const graph::Graph& g, graph::TensorId t, Conditions& known) {
+std::uint64_t condition_hash(const Graph& g, TensorId t, Conditions& known) {
   const auto [entry, fresh] = known.try_emplace(t);
   if (!fresh) return entry->second;
   const auto& condition = g[t];
   Hasher hash;
-  if (condition.producer != graph::NodeId::None) hash.add(g[condition.producer].op);
-  if (const auto* bytes = std::get_if<graph::InlineBytes>(&condition.contents.source))
+  if (condition.producer != NodeId::None) hash.add(g[condition.producer].op);
+  if (const auto* bytes = std::get_if<InlineBytes>(&condition.contents.source))
     hash.add(std::string_view(reinterpret_cast<const char*>(bytes->data->data()), bytes->data->size()));
   return entry->second = hash.value();
 }
 
 /// What makes two nodes cost the same: operator, attributes, types and which operands are parameters.
-std::uint64_t signature(const graph::Graph& g, const graph::Node& node, Conditions& conditions) {
+std::uint64_t signature(const Graph& g, const Node& node, Conditions& conditions) {
   Hasher hash;
   hash.add(node.op);
   for (const auto& [key, value] : node.attributes.items()) {
     if (key == "stream") continue;  // which random numbers a dropout draws
-    graph::Attributes one;
+    Attributes one;
     one.set(key, value);
     hash.add(one.to_text());
   }
-  const auto add = [&](graph::TensorId t) {
-    if (t == graph::TensorId::None) return;
+  const auto add = [&](TensorId t) {
+    if (t == TensorId::None) return;
     hash.add(static_cast<std::int64_t>(g[t].role)).add(static_cast<std::int64_t>(g[t].type.dtype));
     for (const auto size : g[t].type.shape) hash.add(size);
     hash.add(std::int64_t{-1});
@@ -70,11 +70,11 @@ Span best_period(const std::vector<std::uint64_t>& s, std::size_t at) {
 
 }  // namespace
 
-std::vector<Span> repeated_spans(const graph::Graph& g) {
+std::vector<Span> repeated_spans(const Graph& g) {
   std::vector<std::uint64_t> s;
   Conditions conditions;
   for (const auto& node : g.nodes()) {
-    if (node.phase != graph::Phase::Forward) break;
+    if (node.phase != Phase::Forward) break;
     s.push_back(signature(g, node, conditions));
   }
   std::vector<Span> spans;
@@ -97,4 +97,4 @@ std::vector<Span> repeated_spans(const graph::Graph& g) {
   return spans;
 }
 
-}  // namespace rehearsal::predict::frameworks
+}  // namespace rehearsal::graph
