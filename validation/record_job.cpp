@@ -14,7 +14,7 @@ namespace {
 
 using costmodel::FrameworkProfile;
 using predict::frameworks::Recipe;
-using predict::frameworks::Recompute;
+using plan::RecomputeRule;
 
 constexpr int kLargestDegree = 10'000'000;
 

@@ -51,15 +51,15 @@ TEST_CASE("stages of ZeRO and strategies of FSDP are read in every spelling") {
 }
 
 TEST_CASE("recomputation and sequence parallelism are read as words, too") {
-  using predict::frameworks::Recompute;
+  using plan::RecomputeRule;
   const auto recompute = [](const char* value) { return job_with("recompute", value).plan.recompute.rule; };
-  CHECK(recompute(R"("full")") == Recompute::Full);
-  CHECK(recompute(R"("activation checkpointing")") == Recompute::Full);
-  CHECK(recompute("true") == Recompute::Full);
-  CHECK(recompute(R"("core-attn")") == Recompute::Selective);
-  CHECK(recompute(R"("selective-op")") == Recompute::SelectiveOps);
-  CHECK(recompute("false") == Recompute::None);
-  CHECK(recompute(R"("none")") == Recompute::None);
+  CHECK(recompute(R"("full")") == RecomputeRule::Full);
+  CHECK(recompute(R"("activation checkpointing")") == RecomputeRule::Full);
+  CHECK(recompute("true") == RecomputeRule::Full);
+  CHECK(recompute(R"("core-attn")") == RecomputeRule::Selective);
+  CHECK(recompute(R"("selective-op")") == RecomputeRule::SelectiveOps);
+  CHECK(recompute("false") == RecomputeRule::None);
+  CHECK(recompute(R"("none")") == RecomputeRule::None);
   CHECK(job_with("seq_parallel", R"("yes")").plan.sequence_parallel == false);  // text is no number, and the framework's default holds
 }
 
