@@ -36,6 +36,16 @@ TEST_CASE("every framework has one rule for every key of a plan and of a trainin
   }
 }
 
+TEST_CASE("some blocks are computed again where the framework has a word for it") {
+  const auto flags = exported("megatron-core", job_of("dp=8,micro_batch=1,recompute=full:5"));
+  CHECK_THAT(flags, contains("--recompute-granularity full\n") && contains("--recompute-method block\n") &&
+                        contains("--recompute-num-layers 5\n"));
+  CHECK_THAT(exported("megatron-core", job_of("dp=8,micro_batch=1,recompute=full")),
+             contains("--recompute-method uniform\n") && contains("--recompute-num-layers 1\n"));
+  CHECK_THROWS_WITH(exported("torchtitan", job_of("dp=8,zero=3,recompute=full:5")), contains("it has no full:5"));
+  CHECK_THROWS_WITH(exported("fsdp2", job_of("dp=8,zero=3,recompute=full:5", 64, "")), contains("it has no full:5"));
+}
+
 TEST_CASE("flags of Megatron-Core say model, degrees, sharding and optimizer") {
   // 2 replicas of 8 ranks in each of 2 stages: 64 samples are 32 of a replica
   const auto text = exported("megatron-core", job_of("dp=2,tp=8,pp=2,micro_batch=1,zero=1,sequence_parallel=on,recompute=selective"));

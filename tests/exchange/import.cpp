@@ -39,6 +39,7 @@ class RandomPlans {
     p.sequence_parallel = p.tp > 1 && one_of({0, 1}) == 1;
     if (p.cp > 1) p.attention = static_cast<plan::AttentionForm>(one_of({0, 1, 2}));
     p.recompute.rule = std::array{plan::RecomputeRule::None, plan::RecomputeRule::Selective, plan::RecomputeRule::Full}[pick(3)];
+    if (p.recompute.rule == plan::RecomputeRule::Full) p.recompute.blocks = one_of({0, 1, 3});
     p.overlap = p.dp * p.cp == 1 || one_of({0, 1}) == 1;
     if (p.zero == 1 && one_of({0, 1}) == 1) p.offload = plan::Offload::Optimizer;
     if (one_of({0, 1}) == 1) p.compression.rule = plan::CompressionRule::BF16;
@@ -164,6 +165,8 @@ TEST_CASE("what flags leave out is Megatron's default") {
   CHECK(read(kModel + "--micro-batch-size 2", 8).job.batch == 16);  // 2 of 8 replicas
   CHECK(read(kModel + kBatch + "--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1", 8).job.plan.interleave == 2);
   CHECK(read(kModel + kBatch + "--recompute-activations", 8).job.plan.recompute.rule == plan::RecomputeRule::Selective);
+  const auto some = read(kModel + kBatch + "--recompute-granularity full --recompute-method block --recompute-num-layers 2", 8);
+  CHECK(plan::to_text(some.job.plan.recompute) == "full:2");
 }
 
 TEST_CASE("flags that no plan or model says are refused, all at once") {
@@ -173,8 +176,9 @@ TEST_CASE("flags that no plan or model says are refused, all at once") {
   };
   refused("--multi-latent-attention", "--multi-latent-attention: is not known here");
   refused("--swiglu", "--position-embedding-type: rope, --swiglu and --disable-bias-linear are only built together");
-  refused("--recompute-granularity full --recompute-method block --recompute-num-layers 2",
-          "--recompute-method: block with --recompute-num-layers 2");
+  refused("--recompute-granularity full --recompute-method uniform --recompute-num-layers 2",
+          "--recompute-method: uniform with --recompute-num-layers 2");
+  refused("--recompute-granularity full --recompute-method block --recompute-num-layers 0", "--recompute-num-layers 0");
   refused("--recompute-granularity selective --recompute-modules mlp", "--recompute-modules: is mlp");
   refused("--optimizer muon", "--optimizer: is muon");
   refused("--cp-comm-type a2a+p2p", "--cp-comm-type: is a2a+p2p");

@@ -42,7 +42,7 @@ Plan any_plan(std::uint64_t seed) {
   p.schedule = draw.of({"gpipe", "1f1b"});
   p.interleave = 1 + draw.below(4);
   p.zero = draw.below(4);
-  p.recompute = parse_recompute(draw.of({"none", "selective", "full", "4GiB"}));
+  p.recompute = parse_recompute(draw.of({"none", "selective", "full", "full:3", "4GiB"}));
   p.sequence_parallel = draw.below(2);
   p.offload = choice_named<Offload>(draw.of({"none", "optimizer"}));
   p.compression = parse_compression(draw.of({"none", "bf16", "gist-sparse", "gist-sparse:0.6", "1bit-adam", "sparcml:0.05"}));
@@ -143,6 +143,17 @@ TEST_CASE("auto is recorded as searched, in one order") {
   CHECK(to_text(p) == "dp=auto,tp=2,micro_batch=auto");
   CHECK(parse_plan("allreduce=auto").searched.empty());                          // a choice by closed form, not a search
   CHECK(parse_plan("dp=2,recompute=fit") == parse_plan("dp=2,recompute=auto"));  // the quickest that fits recomputes least
+}
+
+TEST_CASE("full recomputation may be of some blocks, and says which number is right") {
+  const Plan some = parse_plan("recompute=full:21");
+  CHECK(some.recompute == Recompute{RecomputeRule::Full, 0, 21});
+  CHECK(to_text(some) == "dp=1,recompute=full:21");
+  for (const char* wrong : {"full:", "full:0", "full:-1", "full:x", "full:3x", "full:99999999999", "full:1.5"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_WITH(parse_plan(std::string("recompute=") + wrong), contains("a number of blocks behind full:, 1 or more (full:4)"));
+  }
+  CHECK_THROWS_WITH(parse_plan("recompute=selective:2"), contains("full:N"));
 }
 
 TEST_CASE("text and file give back every plan") {

@@ -90,6 +90,21 @@ TEST_CASE("full recomputation of n equal layers keeps about 2 sqrt(n) of them") 
   CHECK(saved <= 9 * kLayerBytes);
 }
 
+TEST_CASE("full recomputation of some blocks makes the first of them again, and keeps the others whole") {
+  const auto training = zoo("gpt?layers=3&hidden=64&heads=4&seq=64&vocab=96", 4);
+  const auto none = lowered(training, "dp=1"), one = lowered(training, "recompute=full:1"), two = lowered(training, "recompute=full:2");
+  const auto once = again(training, one), twice = again(training, two);
+  CHECK(once.at("Softmax") == 1);
+  CHECK(once.at("MatMul") >= 2);  // scores, and what they weigh
+  for (const auto& [op, count] : once) CHECK(twice.at(op) == 2 * count);
+  CHECK(kept(training, none).at("Softmax") == 3);
+  CHECK(kept(training, one).at("Softmax") == 2 + 1);  // the one that is made again is in memory while it is
+  CHECK(arena(two) < arena(one));
+  CHECK(arena(one) < arena(none));
+  CHECK_THROWS_WITH(lowered(training, "recompute=full:4"), contains("recompute=full:4: the model has 3 equal blocks; use full"));
+  CHECK_THROWS_WITH(lowered(chain(1), "recompute=full:1"), contains("the model has 0 equal blocks"));
+}
+
 TEST_CASE("a chain too short to gain is left alone") {
   // Give or take the logits of 2 classes and what the loss makes of them: less than a fourth of a layer of 16 features.
   const auto training = chain(2);

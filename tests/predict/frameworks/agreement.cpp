@@ -62,7 +62,8 @@ Question random_question(Dice& dice) {
   q.batch = p.dp * *p.micro_batch * micro_batches;
   p.schedule = p.pp == 1 ? "1f1b" : dice.one_of<const char*>({"1f1b", "gpipe", "interleaved", "zb-h1"});
   if (p.schedule == "interleaved") p.interleave = 2;
-  p.recompute = plan::parse_recompute(dice.one_of<const char*>({"none", "selective", "full"}));
+  p.recompute = plan::parse_recompute(dice.one_of<const char*>({"none", "selective", "full", "full:1"}));
+  if (p.recompute.blocks > 0 && (image || q.framework == "gpipe")) p.recompute.blocks = 0;  // which count no blocks
   p.sequence_parallel = p.tp > 1 && dice.happens(50);
   p.overlap = !dice.happens(20);
   if (dice.happens(20)) p.offload = dice.one_of({plan::Offload::Activations, plan::Offload::Optimizer});

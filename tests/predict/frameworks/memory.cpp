@@ -230,6 +230,26 @@ TEST_CASE("chunks of a chain of blocks are cut between blocks, with what is befo
   CHECK_THROWS_AS(activations(5), Refusal);
 }
 
+TEST_CASE("blocks that are not computed again keep what they kept") {
+  Sample s("zoo:gpt?layers=8&hidden=256&heads=4&seq=128&vocab=1000&batch=2", platforms::load("dgx-a100"), "megatron-core");
+  const auto activations = [&](const char* value) {
+    s.job.plan.recompute = plan::parse_recompute(value);
+    return s.memory().activations;
+  };
+  const double none = activations("none"), full = activations("full"), one = activations("full:1");
+  // Every block that is computed again keeps its input alone. The last one gains nothing: at its backward pass all of it is there.
+  const double saved = none - one;
+  CHECK(saved > 0);
+  CHECK(activations("full:3") == Approx(none - 3 * saved));
+  CHECK(activations("full:7") == Approx(none - 7 * saved));
+  CHECK(activations("full:8") == full);
+  CHECK(full == Approx(none - 7 * saved));
+  s.job.plan.pp = 2;
+  s.job.micro_batches = 4;  // two of them under way on stage 0, whose four blocks keep as much each
+  const double staged = activations("none");
+  CHECK(staged - activations("full:1") == Approx(2 * saved));
+}
+
 TEST_CASE("recomputation needs no more memory, whatever the stage holds") {
   for (const char* zoo : {"zoo:vit?layers=4&hidden=64&heads=4&image=32&patch=8&classes=10&batch=2", kSmall.c_str()})
     for (const int stages : {1, 2, 4}) {

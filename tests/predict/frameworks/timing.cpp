@@ -37,6 +37,28 @@ TEST_CASE("what must be slower is slower") {
   CHECK(s.time().bubble < piped.bubble);
 }
 
+TEST_CASE("what is computed again goes with the blocks that are") {
+  Sample s("zoo:gpt?layers=8&hidden=1024&heads=16&seq=1024&vocab=50000&batch=2", platforms::load("dgx-a100"), "megatron-core");
+  without_host(s);
+  s.job.micro_batches = 2;
+  const auto with = [&](const char* value) {
+    s.job.plan.recompute = plan::parse_recompute(value);
+    return s.time();
+  };
+  const auto none = with("none"), full = with("full");
+  REQUIRE(full.recompute > 0);
+  for (const int blocks : {1, 3, 8}) {
+    CAPTURE(blocks);
+    const auto some = with(("full:" + std::to_string(blocks)).c_str());
+    CHECK(some.recompute == Approx(full.recompute * blocks / 8));
+    CHECK(some.seconds - none.seconds == Approx((full.seconds - none.seconds) * blocks / 8));
+  }
+  s.job.plan.pp = 4;  // of the two blocks of every stage one
+  const auto staged = with("full");
+  CHECK(with("full:1").recompute == Approx(staged.recompute / 2));
+  CHECK(with("full:2").seconds == Approx(staged.seconds));
+}
+
 TEST_CASE("a pipeline of equal stages has the bubble of its schedule") {
   // Embedding and head are small beside the blocks; messages are small beside their passes.
   Sample s("zoo:gpt?layers=8&hidden=2048&heads=16&seq=2048&vocab=64&batch=1", platforms::load("dgx-a100"), "megatron-core");
