@@ -1,6 +1,7 @@
 #include "predict/frameworks/closed_step.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.hpp"
 #include "predict/playing.hpp"
@@ -151,7 +152,7 @@ class ReplicaPlayer {
     const auto& timer = this->timer(stage);
     for (int own = 0; own < shape_.chunks; ++own) {
       const auto c = step_.chunk_of(static_cast<int>(stage), own);
-      BucketFiller bucket(bucket_elements(job_, job_.precision_on(lane_.groups[stage])));
+      BucketFiller bucket(bucket_elements(job_, job_.precision_on(lane_.devices.groups[stage])));
       auto& ends = gathered_[c];
       std::size_t waiting = 0;
       const auto gather = [&](double elements) {
@@ -258,7 +259,7 @@ class ReplicaPlayer {
     auto& clock = clocks_[stage];
     const auto& timer = this->timer(stage);
     const bool again = job_.plan.recompute.rule == plan::RecomputeRule::FullExceptLast && !last(m);  // segments are of a pass that keeps what it needs
-    BucketFiller bucket(bucket_elements(job_, job_.precision_on(lane_.groups[stage])));
+    BucketFiller bucket(bucket_elements(job_, job_.precision_on(lane_.devices.groups[stage])));
     for (auto piece = step_.chunks[c].rbegin(); piece != step_.chunks[c].rend(); ++piece) {
       const auto& part = timer.time_of(piece->part, piece->passes);
       for (int r = 0; r < piece->count; ++r) {
@@ -277,7 +278,7 @@ class ReplicaPlayer {
   /// Sums of a chunk's gradients, one after the other from now on.
   void start_sums(std::size_t stage, std::size_t c, bool last) {
     const auto& timer = this->timer(stage);
-    const double capacity = bucket_elements(job_, job_.precision_on(lane_.groups[stage]));
+    const double capacity = bucket_elements(job_, job_.precision_on(lane_.devices.groups[stage]));
     for (const double bucket : gradient_buckets(timer, step_.chunks[c], capacity)) clocks_[stage].start(sum_seconds(timer, bucket, last));
   }
 
@@ -407,13 +408,13 @@ StepTime lane_time(const StagedStep& step, const ReplicaKind& lane) {
 
 }  // namespace
 
-std::vector<costmodel::Activity> busy_seconds(const StagedStep& step) {
-  const auto& timer = *step.lanes.front().timers.front();
-  std::vector<costmodel::Activity> stages(static_cast<std::size_t>(step.shape.stages));
+std::vector<BusySeconds> busy_seconds(const StagedStep& step, const ReplicaKind& lane) {
+  std::vector<BusySeconds> stages(static_cast<std::size_t>(step.shape.stages));
   for (std::size_t c = 0; c < step.chunks.size(); ++c) {
-    auto& stage = stages[static_cast<std::size_t>(step.stage_of(c))];
+    const auto s = static_cast<std::size_t>(step.stage_of(c));
+    auto& stage = stages[s];
     for (const auto& piece : step.chunks[c]) {
-      const auto& part = timer.time_of(piece.part, piece.passes);
+      const auto& part = lane.timers[s]->time_of(piece.part, piece.passes);
       const double n = static_cast<double>(piece.count) * step.shape.micro_batches;
       const double again = part.forward.kernels > 0 ? part.again.kernels / part.forward.kernels : 0;
       stage.matrix += n * (part.forward.matrix * (1 + again) + part.backward.matrix);
@@ -421,6 +422,22 @@ std::vector<costmodel::Activity> busy_seconds(const StagedStep& step) {
     }
   }
   return stages;
+}
+
+std::vector<DeviceWork> work_of_devices(const StagedStep& step) {
+  std::map<std::size_t, DeviceWork> found;
+  for (const auto& lane : step.lanes) {
+    const auto busy = busy_seconds(step, lane);
+    for (std::size_t s = 0; s < busy.size(); ++s) {
+      auto& work = found[lane.devices.groups[s]];
+      work.ranks += lane.devices.ranks;
+      work.busy.matrix += lane.devices.ranks * busy[s].matrix;
+      work.busy.memory += lane.devices.ranks * busy[s].memory;
+    }
+  }
+  std::vector<DeviceWork> devices;
+  for (const auto& [group, work] : found) devices.push_back({group, work.ranks, {work.busy.matrix / work.ranks, work.busy.memory / work.ranks}});
+  return devices;
 }
 
 void add_contents(const StagedStep& step, StepTime& t) {
@@ -436,10 +453,12 @@ void add_contents(const StagedStep& step, StepTime& t) {
       t.exchanges += n * m * exchanges;
     }
   t.exposed += t.exchanges;
-  costmodel::Activity busy;
-  for (const auto& stage : busy_seconds(step)) busy = {busy.matrix + stage.matrix / stages, busy.memory + stage.memory / stages};
-  t.matrix_share = std::min(1.0, busy.matrix / t.seconds);
-  t.memory_share = std::min(1.0, busy.memory / t.seconds);
+  BusySeconds busy;
+  for (const auto& stage : busy_seconds(step, step.lanes.front()))
+    busy = {busy.matrix + stage.matrix / stages, busy.memory + stage.memory / stages};
+  const auto shares = busy.of(t.seconds);
+  t.matrix_share = shares.matrix;
+  t.memory_share = shares.memory;
 }
 
 StepTime closed_step(const StagedStep& step) {

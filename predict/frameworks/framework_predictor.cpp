@@ -79,7 +79,9 @@ class FrameworkPredictor final : public Predictor {
     if (!outlook.fits() || !site_.corrections.empty()) return outlook;  // a site makes plans quicker or slower by what they are made of
     const auto least = least_step(question.step);
     outlook.step = Seconds(least.seconds);
-    outlook.cost = cost_of(question, least, 0);
+    auto idle = work_of_devices(question.step);
+    for (auto& devices : idle) devices.busy = {};
+    outlook.cost = cost_of(question, least.seconds, watts_of(question, idle, least.seconds), 0);
     return outlook;
   }
 
@@ -117,7 +119,7 @@ class FrameworkPredictor final : public Predictor {
   /// All ranks of a node are taken to move as much as the fullest one.
   static void require_room_on_host(const Question& q, const RankMemory& m) {
     if (m.host <= 0) return;
-    const auto& node = q.job.platform.nodes[q.step.lanes.front().groups[static_cast<std::size_t>(m.stage)]];
+    const auto& node = q.job.platform.nodes[q.step.lanes.front().devices.groups[static_cast<std::size_t>(m.stage)]];
     const Bytes wanted(m.host * std::min(node.devices, q.job.plan.ranks()));
     if (wanted > node.host_memory.value)
       throw Refusal("offload=" + std::string(plan::name(q.job.plan.offload)) + ": a node would hold " + to_text(wanted) +
@@ -129,9 +131,8 @@ class FrameworkPredictor final : public Predictor {
     a.host_bytes = static_cast<std::int64_t>(m.host);
     const auto site = costmodel::effect_of(site_, q.job.device().name, "memory", costmodel::kNoMechanism);
     const double reading = device_reading(m, profile_, constants().values) * std::exp(site.log_factor);
-    const auto group = q.step.lanes.front().groups[static_cast<std::size_t>(m.stage)];
     a.memory_bytes = static_cast<std::int64_t>(reading);
-    a.memory_capacity = static_cast<std::int64_t>(q.job.device(group).memory.value.value());
+    a.memory_capacity = static_cast<std::int64_t>(capacity_of(q.step, m.stage));
     const double width = std::exp(constants().evidence.of("memory") * constants().evidence.widening(q.job.device()) * site.narrowing);
     a.memory_low = static_cast<std::int64_t>(reading / width);
     a.memory_high = static_cast<std::int64_t>(reading * width);
@@ -158,16 +159,20 @@ class FrameworkPredictor final : public Predictor {
 
   Assessment assessed(const Question& q, const RankMemory& memory, StepTime time) const {
     const auto& model = q.step.lanes.front().timers.front()->model();
+    const auto work = work_of_devices(q.step);
     const auto features = costmodel::site_features(time.matrix_share, time.memory_share, time.exposed / time.seconds);
     const auto site = costmodel::effect_of(site_, q.job.device().name, model.time_group(), features);
-    scale(time, std::exp(site.log_factor) * power_of(q, time).slowdown);
+    const auto& pacing = q.job.device(busiest(work).group);
+    const auto power = costmodel::device_power(pacing, busiest(work).busy.of(time.seconds), q.job.recipe.power_limit, constants().values);
+    const double watts = watts_of(q, work, time.seconds);
+    scale(time, std::exp(site.log_factor) * power.slowdown);
     Assessment a;
     a.plan = q.job.plan;
     a.platform = platform_.name;
     a.framework = profile_.name;
     a.ranks = q.job.plan.ranks();
     a.step = Seconds(time.seconds);
-    const double width = std::exp(constants().evidence.half_width(model.time_group(), profile_.name, q.job.device()) * site.narrowing);
+    const double width = std::exp(constants().evidence.half_width(model.time_group(), profile_.name, pacing) * site.narrowing);
     a.step_seconds = {time.seconds, time.seconds / width, time.seconds * width};
     a.samples_per_second = q.job.batch / time.seconds;
     a.tokens_per_sample = tokens_;
@@ -182,15 +187,23 @@ class FrameworkPredictor final : public Predictor {
       a.warnings.push_back(std::move(sentence));
     set_memory(q, memory, a);
     a.checkpoint = checkpoint_size(checkpoint_bytes(q.job, weights_), a.ranks, platform_);
-    a.cost = cost_of(q, time, costmodel::effect_of(site_, q.job.device().name, "energy", features).log_factor);
+    a.cost = cost_of(q, time.seconds, watts, costmodel::effect_of(site_, q.job.device().name, "energy", features).log_factor);
     set_clocks(q, time, a);
     a.mfu = flops_of(model) * q.job.batch / (time.seconds * peak_of(q));
     return a;
   }
 
-  /// What a device draws, and how much slower its clock is where a limit holds it.
-  [[nodiscard]] static costmodel::DevicePower power_of(const Question& q, const StepTime& time) {
-    return costmodel::device_power(q.job.device(), {time.matrix_share, time.memory_share}, q.job.recipe.power_limit, constants().values);
+  /// The devices that wait least for others: they set the pace, and are what an interval is about.
+  [[nodiscard]] static const DeviceWork& busiest(const std::vector<DeviceWork>& work) {
+    return *std::ranges::max_element(work, {}, [](const DeviceWork& w) { return w.busy.matrix + w.busy.memory; });
+  }
+
+  /// That all ranks draw in a step of so long.
+  [[nodiscard]] static double watts_of(const Question& q, const std::vector<DeviceWork>& work, double seconds) {
+    double watts = 0;
+    for (const auto& w : work)
+      watts += w.ranks * costmodel::device_power(q.job.device(w.group), w.busy.of(seconds), q.job.recipe.power_limit, constants().values).watts;
+    return watts;
   }
 
   static void set_clocks(const Question& q, const StepTime& time, Assessment& a) {
@@ -202,16 +215,14 @@ class FrameworkPredictor final : public Predictor {
     }
   }
 
-  /// Of one step of so long. `log_factor`: of what devices draw.
-  [[nodiscard]] costmodel::JobCost cost_of(const Question& q, const StepTime& time, double log_factor) const {
+  /// Of one step of so long. `watts`: of all ranks at the clocks of their devices. `log_factor`: of what devices draw.
+  [[nodiscard]] costmodel::JobCost cost_of(const Question& q, double seconds, double watts, double log_factor) const {
     const int ranks = q.job.plan.ranks();
-    const Seconds step(time.seconds);
-    double watts = power_of(q, time).watts;
     if (!q.clocks.shares.empty()) {
-      const auto stages = stage_watts(q.step, q.clocks, time.seconds, constants().values);
-      watts = std::accumulate(stages.begin(), stages.end(), 0.0) / static_cast<double>(stages.size());
+      const auto stages = stage_watts(q.step, q.clocks, seconds, constants().values);
+      watts = std::accumulate(stages.begin(), stages.end(), 0.0) * ranks / static_cast<double>(stages.size());
     }
-    return costmodel::job_cost(platform_, ranks, step, Watts(watts * std::exp(log_factor)) * step * ranks);
+    return costmodel::job_cost(platform_, ranks, Seconds(seconds), Watts(watts * std::exp(log_factor)) * Seconds(seconds));
   }
 
   /// Of one sample.

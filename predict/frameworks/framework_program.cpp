@@ -427,7 +427,7 @@ PricedProgram program_of(const StagedStep& step, const FoldedModel& model) {
     const auto [at, fresh] = roles.try_emplace({stage, group}, static_cast<std::uint32_t>(program.roles.size()));
     if (fresh) {
       const auto lane = std::find_if(step.lanes.begin(), step.lanes.end(),
-                                     [&](const ReplicaKind& l) { return l.groups[static_cast<std::size_t>(stage)] == group; });
+                                     [&](const ReplicaKind& l) { return l.devices.groups[static_cast<std::size_t>(stage)] == group; });
       RoleWriter writer(step, model, program, {stage, group, lane->timers[static_cast<std::size_t>(stage)]});
       writer.write();
       program.roles.push_back(writer.take_role());

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <set>
+#include <map>
 #include <string_view>
 
 #include "plan/lowering/lowering.hpp"
@@ -64,21 +64,23 @@ RankGroups groups_of(const platforms::Platform& platform, const plan::Plan& plan
   return groups;
 }
 
-std::vector<std::vector<std::size_t>> device_groups_of_stages(const platforms::Platform& platform, const plan::Plan& plan) {
+std::vector<StageDevices> device_groups_of_stages(const platforms::Platform& platform, const plan::Plan& plan) {
   const auto stages = static_cast<std::size_t>(plan.pp);
-  if (platform.nodes.size() == 1) return {std::vector<std::size_t>(stages, 0)};
+  if (platform.nodes.size() == 1) return {{std::vector<std::size_t>(stages, 0), plan.ranks() / plan.pp}};
   const auto mesh = plan::mesh_of(plan);
   const auto pipeline = std::find_if(mesh.begin(), mesh.end(), [](const auto& axis) { return axis.name == "pp"; });
-  std::set<std::vector<std::size_t>> found;
+  std::map<std::vector<std::size_t>, int> found;
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     if (pipeline != mesh.end() && rank / pipeline->stride % pipeline->size != 0) continue;
     std::vector<std::size_t> own;
     for (std::size_t s = 0; s < stages; ++s)
       own.push_back(static_cast<std::size_t>(
           platforms::place(platform, rank + static_cast<int>(s) * (pipeline == mesh.end() ? 0 : pipeline->stride)).group));
-    found.insert(std::move(own));
+    ++found[std::move(own)];
   }
-  return {found.begin(), found.end()};
+  std::vector<StageDevices> devices;
+  for (const auto& [groups, ranks] : found) devices.push_back({groups, ranks});
+  return devices;
 }
 
 }  // namespace rehearsal::predict::frameworks

@@ -16,8 +16,12 @@ struct RankGroups {
 };
 [[nodiscard]] RankGroups groups_of(const platforms::Platform&, const plan::Plan&);
 
-/// Groups of nodes whose devices run each stage of a replica; replicas that run on the same devices are one entry. One entry of zeros where
-/// all nodes are alike.
-[[nodiscard]] std::vector<std::vector<std::size_t>> device_groups_of_stages(const platforms::Platform&, const plan::Plan&);
+/// What replicas of one kind run on.
+struct StageDevices {
+  std::vector<std::size_t> groups;  ///< of nodes, by stage
+  int ranks = 0;                    ///< of one stage of all these replicas
+};
+/// Replicas that run on the same devices are one entry. One entry of zeros where all nodes are alike.
+[[nodiscard]] std::vector<StageDevices> device_groups_of_stages(const platforms::Platform&, const plan::Plan&);
 
 }  // namespace rehearsal::predict::frameworks

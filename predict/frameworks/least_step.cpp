@@ -101,7 +101,7 @@ class ReplicaBound {
   /// Sums of gradients that nothing runs beside, and parameters that come back from them.
   [[nodiscard]] double reduced_apart(const StepTimer& timer, int stage) const {
     if (!has_replicas(step_.job) || overlaps(step_.job) || gathers_every_pass(step_.job)) return 0;
-    const double capacity = bucket_elements(step_.job, step_.job.precision_on(lane_.groups[static_cast<std::size_t>(stage)]));
+    const double capacity = bucket_elements(step_.job, step_.job.precision_on(lane_.devices.groups[static_cast<std::size_t>(stage)]));
     double seconds = 0, parameters = 0;
     for (int n = 0; n < step_.shape.chunks; ++n) {
       const auto& chunk = step_.chunks[step_.chunk_of(stage, n)];

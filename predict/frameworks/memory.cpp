@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace rehearsal::predict::frameworks {
 namespace {
@@ -94,7 +95,7 @@ class StageMemory {
         job_(step.job),
         model_(step.lanes.front().timers.front()->model()),
         stage_(stage),
-        precision_(step.job.precision_on(step.lanes.front().groups[static_cast<std::size_t>(stage)])) {}
+        precision_(step.job.precision_on(step.lanes.front().devices.groups[static_cast<std::size_t>(stage)])) {}
 
   [[nodiscard]] RankMemory memory() const {
     RankMemory m;
@@ -220,11 +221,19 @@ class StageMemory {
 
 }  // namespace
 
+double capacity_of(const StagedStep& step, int stage) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto& lane : step.lanes)
+    least = std::min(least, step.job.device(lane.devices.groups[static_cast<std::size_t>(stage)]).memory.value.value());
+  return least;
+}
+
 RankMemory memory_of(const StagedStep& step) {
   RankMemory fullest;
+  double most = 0;
   for (int stage = 0; stage < step.shape.stages; ++stage) {
     const auto own = StageMemory(step, stage).memory();
-    if (own.all() > fullest.all()) fullest = own;
+    if (const double share = own.all() / capacity_of(step, stage); share > most) most = share, fullest = own;
   }
   return fullest;
 }

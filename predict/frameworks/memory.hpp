@@ -29,7 +29,9 @@ struct PassBytes {
 /// Of the activations of a block, where only some blocks are offloaded: a mean over all of them.
 [[nodiscard]] double offloaded_share(const FrameworkJob&, const ModelParts&);
 
-/// Of the fullest stage.
+/// Bytes that the least device of a stage has.
+[[nodiscard]] double capacity_of(const StagedStep&, int stage);
+/// Of the stage that fills most of what its devices have.
 [[nodiscard]] RankMemory memory_of(const StagedStep&);
 /// Of one stage, as it comes and goes in a step: what device_reading() adds to tensors is not in it.
 [[nodiscard]] plan::MemoryOutline outline_of(const StagedStep&, int stage);

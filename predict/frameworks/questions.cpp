@@ -101,7 +101,7 @@ const Questions::Timed& Questions::timed(const FrameworkJob& job) {
   auto timed = std::make_unique<Timed>(Timed{job, grain == Grain::Blocks ? &model_ : &by_nodes(), {}});
   timed->timers.resize(setting_.platform.nodes.size());
   std::set<std::size_t> groups;
-  for (const auto& lane : device_groups_of_stages(setting_.platform, p)) groups.insert(lane.begin(), lane.end());
+  for (const auto& lane : device_groups_of_stages(setting_.platform, p)) groups.insert(lane.groups.begin(), lane.groups.end());
   for (const auto group : groups)
     timed->timers[group].emplace(parts(timed->job, *timed->model, group), timed->job, network_, constants_, group);
   return *(timed_[key] = std::move(timed));

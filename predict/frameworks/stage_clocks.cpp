@@ -67,12 +67,11 @@ double energy_of(const StagedStep& step, const StageClocks& clocks, double secon
 }  // namespace
 
 std::vector<double> stage_watts(const StagedStep& step, const StageClocks& clocks, double seconds, const costmodel::Constants& c) {
-  const auto busy = busy_seconds(step);
-  const auto& groups = step.lanes.front().groups;
+  const auto busy = busy_seconds(step, step.lanes.front());
+  const auto& groups = step.lanes.front().devices.groups;
   std::vector<double> watts;
   for (std::size_t s = 0; s < busy.size(); ++s) {
-    const costmodel::Activity activity{std::min(1.0, busy[s].matrix / seconds), std::min(1.0, busy[s].memory / seconds)};
-    watts.push_back(costmodel::power_at(step.job.device(groups[s]), activity, clocks.shares.empty() ? 1 : clocks.shares[s], c));
+    watts.push_back(costmodel::power_at(step.job.device(groups[s]), busy[s].of(seconds), clocks.shares.empty() ? 1 : clocks.shares[s], c));
   }
   return watts;
 }

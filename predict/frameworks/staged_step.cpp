@@ -50,9 +50,9 @@ double StagedStep::boundary_bytes(std::size_t chunk) const {
 StagedStep Stager::staged(const FrameworkJob& job, const Timers& timers) {
   StagedStep step{job, &plan::schedule_of(job.plan), plan::pipeline_shape(job.plan, job.micro_batches), {}, {}, {}, {}};
   check_schedule(job, *step.schedule, step.shape);
-  for (auto& groups : device_groups_of_stages(job.platform, job.plan)) {
-    ReplicaKind lane{std::move(groups), {}};
-    for (const auto group : lane.groups) lane.timers.push_back(&*timers[group]);
+  for (auto& devices : device_groups_of_stages(job.platform, job.plan)) {
+    ReplicaKind lane{std::move(devices), {}};
+    for (const auto group : lane.devices.groups) lane.timers.push_back(&*timers[group]);
     step.lanes.push_back(std::move(lane));
   }
   step.stage_of_chunk.resize(static_cast<std::size_t>(plan::parts(step.schedule->placement, step.shape)));

@@ -14,7 +14,7 @@ namespace rehearsal::predict::frameworks {
 
 /// What the stages of one kind of replica run on.
 struct ReplicaKind {
-  std::vector<std::size_t> groups;       ///< of nodes, by stage
+  StageDevices devices;
   std::vector<const StepTimer*> timers;  ///< by stage
 };
 

@@ -76,15 +76,16 @@ TEST_CASE("plans that differ in nothing that matters are one") {
   options.fixed = parse_plan("dp=4,micro_batch=4");
   options.free = {"recompute"};  // attention is one kernel, which keeps nothing: selective recomputation changes nothing
   options.objective = "memory";
+  options.top = 10;
   Progress progress;
   const auto result = search::search(*setting.predictor, options, progress);
   std::size_t alike = 0;
   for (const auto& p : result.plans) alike += p.alike.size();
   for (const auto& p : result.plans) UNSCOPED_INFO(to_text(p.answer.plan) << " " << p.answer.memory_bytes << " " << p.alike.size());
   CHECK(alike == 1);
-  CHECK(result.plans.size() == 2);
+  CHECK(result.plans.size() == 5);  // none and selective, full, and a quarter, half and three quarters of it
   options.folds = false;
-  CHECK(search::search(*setting.predictor, options, progress).plans.size() == 3);
+  CHECK(search::search(*setting.predictor, options, progress).plans.size() == 6);
 }
 
 TEST_CASE("a limit is kept, and one that nothing keeps is named with what comes nearest") {

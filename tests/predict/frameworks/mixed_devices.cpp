@@ -1,0 +1,67 @@
+// Clusters of several devices under a framework: each is what it is, whichever stands first in the file.
+#include "costmodel/framework.hpp"
+#include "costmodel/power.hpp"
+#include "graph/zoo/zoo.hpp"
+#include "platforms/catalog.hpp"
+#include "predict/frameworks/framework_predictor.hpp"
+#include "tests/catch.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::predict;
+
+namespace {
+
+/// Both have nodes of 8.
+platforms::Platform nodes_of(const char* first, const char* second) {
+  auto platform = platforms::load(first);
+  platform.nodes = {platform.nodes.front(), platforms::load(second).nodes.front()};
+  for (auto& nodes : platform.nodes) nodes.count = 1;
+  return platform;
+}
+
+Assessment asked(const platforms::Platform& platform, const char* plan) {
+  auto predictor = frameworks::framework_predictor(
+      {graph::zoo::build("llama?layers=8&hidden=2048&heads=16&kv_heads=8&ffn=4096&seq=2048&vocab=8000", 32), "bf16", "adamw"}, platform,
+      *costmodel::find_framework("megatron-core"));
+  return predictor->closed(plan::parse_plan(plan));
+}
+
+}  // namespace
+
+TEST_CASE("energy of a mixed cluster is that of its devices, whatever the order of nodes") {
+  for (const char* plan : {"dp=16,micro_batch=1", "dp=8,pp=2,micro_batch=1"}) {
+    CAPTURE(plan);
+    const auto one = nodes_of("dgx-h100", "dgx-a100"), other = nodes_of("dgx-a100", "dgx-h100");
+    const auto a = asked(one, plan), b = asked(other, plan);
+    CHECK(a.step == b.step);
+    CHECK(a.step_seconds.high == Approx(b.step_seconds.high));
+    CHECK(a.cost.energy.value() == Approx(b.cost.energy.value()));
+  }
+  // Sixteen A100s take as long as eight beside eight H100s, which wait for them: the A100s draw as much as half of the sixteen, the H100s
+  // more than at rest and less than at full power. Hosts add the same to every device.
+  const auto old = nodes_of("dgx-a100", "dgx-a100"), both = nodes_of("dgx-h100", "dgx-a100");
+  const char* plan = "dp=16,micro_batch=1";
+  const auto of_old = asked(old, plan), of_both = asked(both, plan);
+  CHECK(of_both.step.value() == Approx(of_old.step.value()).epsilon(0.05));
+  const double a100s = of_old.cost.energy.value() / 2 * (of_both.step / of_old.step);
+  const double h100s = of_both.cost.energy.value() - a100s;
+  const auto& h100 = both.nodes.front().device;
+  const double seconds = of_both.step.value();
+  CHECK(h100s > 8 * costmodel::resting_power(h100) * seconds);
+  CHECK(h100s < 8 * 1.8 * h100.busy_power.value * seconds);  // 1.8: hosts, and what the plug gives more than devices draw
+  CHECK(h100s > a100s / 3);
+}
+
+TEST_CASE("a plan fits a mixed cluster when every stage fits the least of its devices") {
+  const auto capacity = [](const platforms::Platform& platform, const char* plan) { return asked(platform, plan).memory_capacity; };
+  auto small_first = nodes_of("dgx-h100", "dgx-h100"), small_last = small_first;
+  small_first.nodes[0].device.memory = small_last.nodes[1].device.memory = Bytes(12e9);
+  const auto whole = static_cast<std::int64_t>(small_last.nodes[0].device.memory.value.value());
+  CHECK(capacity(small_first, "dp=16,micro_batch=1") == 12'000'000'000);
+  CHECK(capacity(small_last, "dp=16,micro_batch=1") == 12'000'000'000);
+  // Stage 0 needs more than stage 1, and less of what its devices have.
+  CHECK(capacity(small_last, "dp=8,pp=2,micro_batch=1") == 12'000'000'000);
+  CHECK(asked(small_last, "dp=8,pp=2,micro_batch=1").worst_rank == 8);
+  CHECK(asked(nodes_of("dgx-h100", "dgx-h100"), "dp=8,pp=2,micro_batch=1").worst_rank == 0);
+  CHECK(capacity(nodes_of("dgx-h100", "dgx-h100"), "dp=8,pp=2,micro_batch=1") == whole);
+}
