@@ -58,6 +58,7 @@ class UseFinder {
     for (const TensorId t : g_.inputs())
       use.image_axes = std::clamp(image_leaves(dims_.of(t), dims_.atoms()).size(), use.image_axes, kMostImageAxes);
     use.experts.assign(experts_.begin(), experts_.end());
+    use.of_experts = of_experts_;
     use.weights = groups(true);
     if (use.weights.empty()) use.weights = groups(false);
     return use;
@@ -143,15 +144,27 @@ class UseFinder {
     });
     if (!contracts) return;
     total_ += flops;
-    for (const IterDim& way : dims_.iteration(id)) note(id, way, flops);
+    const auto& ways = dims_.iteration(id);
+    const bool expert = std::any_of(ways.begin(), ways.end(), [&](const IterDim& way) { return counts_experts(id, way); });
+    for (const IterDim& way : ways) {
+      note(id, way, flops);
+      if (expert && in_weight(id, way) && !counts_experts(id, way)) of_experts_.insert(way.atom);
+    }
+  }
+
+  [[nodiscard]] bool in_weight(NodeId id, const IterDim& way) const {
+    return std::any_of(way.inputs.begin(), way.inputs.end(), [&](const auto& p) { return is_weight(id, p); });
+  }
+
+  [[nodiscard]] bool counts_experts(NodeId id, const IterDim& way) const {
+    const bool in_activation = std::any_of(way.inputs.begin(), way.inputs.end(), [&](const auto& p) { return !is_weight(id, p); });
+    return in_weight(id, way) && in_activation && way.kind == LabelKind::Parallel && !dims_.atoms().is_window(way.atom);
   }
 
   void note(NodeId id, const IterDim& way, double flops) {
-    const bool in_weight = std::any_of(way.inputs.begin(), way.inputs.end(), [&](const auto& p) { return is_weight(id, p); });
-    const bool in_activation = std::any_of(way.inputs.begin(), way.inputs.end(), [&](const auto& p) { return !is_weight(id, p); });
-    if (in_weight && in_activation && way.kind == LabelKind::Parallel && !dims_.atoms().is_window(way.atom)) {
+    if (counts_experts(id, way)) {
       experts_.insert(way.atom);
-    } else if (in_weight) {
+    } else if (in_weight(id, way)) {
       weights_[way.atom] += flops;
     } else if (way.kind == LabelKind::Parallel && !batch_.contains(way.atom)) {
       rows_[way.atom] += flops;
@@ -169,7 +182,7 @@ class UseFinder {
   const graph::Graph& g_;
   const LogicalDims& dims_;
   std::vector<bool> weight_;
-  std::set<AtomId> batch_, experts_;
+  std::set<AtomId> batch_, experts_, of_experts_;
   std::map<AtomId, double> weights_, rows_;  ///< FLOPs of the products that have the dimension
   std::map<AtomId, std::set<std::string>> uses_;
   std::map<AtomId, int> whole_;  ///< operators that cannot split it
@@ -189,7 +202,8 @@ class TensorRules {
     }
   }
 
-  [[nodiscard]] std::vector<std::string> choose(const std::vector<std::vector<AtomId>>& groups) {
+  [[nodiscard]] std::vector<std::string> choose(const DimensionUse& use) {
+    const auto& groups = use.weights;
     std::vector<std::string> rule;
     std::vector<bool> taken(groups.size());
     double best = step_cost({});
@@ -204,11 +218,18 @@ class TensorRules {
         // The first group is taken even where it does not pay: tensor parallelism was asked for.
         if (cost < (rule.empty() && winner == groups.size() ? HUGE_VAL : least)) least = cost, winner = g;
       }
-      if (winner == groups.size()) return rule;
+      if (winner == groups.size()) break;
       taken[winner] = true;
       append(rule, groups[winner]);
       best = least;
     }
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      if (taken[g] || !std::ranges::any_of(groups[g], [&](AtomId a) { return use.of_experts.contains(a); })) continue;
+      auto longer = rule;
+      append(longer, groups[g]);
+      if (step_cost(longer) < HUGE_VAL) rule = std::move(longer);
+    }
+    return rule;
   }
 
  private:
@@ -284,7 +305,7 @@ std::string nothing_to_split(const LogicalDims& dims, const std::vector<std::vec
 MeshAxis tensor_axis(const graph::TrainingGraph& training, const std::shared_ptr<const LogicalDims>& dims, const Plan& plan,
                      RuleBook& book) {
   const auto [known, fresh] = book.tensor.try_emplace(plan.tp);
-  if (fresh) known->second = TensorRules(training, dims, plan.tp).choose(book.use->weights);
+  if (fresh) known->second = TensorRules(training, dims, plan.tp).choose(*book.use);
   MeshAxis axis{"tp", plan.tp, known->second, false};
   if (axis.dims.empty()) refuse("tp", plan.tp, nothing_to_split(*dims, book.use->weights));
   if (plan.sequence_parallel)

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct DimensionUse {
   std::vector<graph::AtomId> sequence;  ///< rows of most products with weights, other than the batch
   std::size_t image_axes = 0;           ///< axes of an input along which windows slide
   std::vector<graph::AtomId> experts;   ///< counted by weights, activations and results of a product alike
+  std::set<graph::AtomId> of_experts;   ///< of `weights`, those of matrices that experts have one each of
 };
 /// What has been found for one graph: a search asks for the same again and again.
 struct RuleBook {
@@ -34,7 +36,8 @@ struct RuleBook {
 
 /// Axes of a plan's mesh, outer to inner, micro-batches among them. Pipeline stages are no axis: they distribute nodes.
 /// Tensor parallelism takes the groups of dimensions that make the step cheapest, one after the other (work shared out against bytes moved,
-/// at 1000 FLOP a byte).
+/// at 1000 FLOP a byte), and those of experts' matrices whatever they cost: nearly all parameters of a mixture are there, and who asks for
+/// it wants them split (Megatron-Core: expert_tensor_parallel_size is tensor_model_parallel_size where nothing is said).
 /// Throws Refusal when the model has no dimension that an axis could split.
 [[nodiscard]] std::vector<MeshAxis> sharding_axes(const graph::TrainingGraph&, const std::shared_ptr<const graph::LogicalDims>&,
                                                   const Plan&, int micro_batches, RuleBook&);

@@ -121,6 +121,7 @@ Flow::Flow(const graph::Graph& g) : graph_(&g), marks_(g.tensors().size()), read
   find_cores();
   find_recurrences();
   find_gates_of_experts();
+  find_slots();
 }
 
 bool Flow::self_gate(const graph::Node& node) const {
@@ -382,6 +383,42 @@ void Flow::find_gates_of_experts() {
     }
     if (!of_experts_alone) continue;
     for (const auto n : between) between_experts_[n] = true;
+  }
+}
+
+/// From what experts multiply through all that changes neither how many rows there are nor what is in them; a row for tokens that no expert
+/// takes may come and go.
+void Flow::find_slots() {
+  constexpr std::int64_t kRowsAround = 8;
+  slots_.assign(graph_->tensors().size(), false);
+  if (router_of(*graph_) == nullptr) return;
+  std::vector<TensorId> open;
+  const auto mark = [&](TensorId t, std::int64_t like) {
+    if (t == TensorId::None || !activation(t) || slots_[graph::index(t)]) return;
+    const auto own = graph::element_count((*graph_)[t].type.shape);
+    if (std::abs(own - like) > std::min(own, like) / kRowsAround) return;
+    slots_[graph::index(t)] = true;
+    open.push_back(t);
+  };
+  const auto passes_on = [](const graph::Node& node) {
+    const auto family = graph::schema(node).family;
+    return family == graph::CostFamily::View || family == graph::CostFamily::Movement || family == graph::CostFamily::Elementwise;
+  };
+  for (std::size_t n = 0; n < core_of_.size(); ++n) {
+    const auto& node = graph_->nodes()[n];
+    if (!weight_product(*this, node) || !of_experts(*graph_, node)) continue;
+    for (const auto t : {node.inputs.front(), node.outputs.front()}) mark(t, graph::element_count((*graph_)[t].type.shape));
+  }
+  while (!open.empty()) {
+    const auto t = open.back();
+    open.pop_back();
+    const auto elements = graph::element_count((*graph_)[t].type.shape);
+    const auto from = (*graph_)[t].producer;
+    if (from != graph::NodeId::None && passes_on((*graph_)[from]))
+      for (const auto operand : (*graph_)[from].inputs) mark(operand, elements);
+    for (const auto reader : consumers_[graph::index(t)])
+      if (graph::index(reader) < core_of_.size() && passes_on((*graph_)[reader]))
+        for (const auto result : (*graph_)[reader].outputs) mark(result, elements);
   }
 }
 

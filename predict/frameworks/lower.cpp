@@ -114,7 +114,8 @@ class ExchangeCollector {
     for (const auto& step : c.steps) {
       const auto axis = axis_of(s_.sharding.axes[step.axis]);
       const auto kind = kind_of(step.kind);
-      if (axis && kind) insert({*kind, *axis, bytes_of(c, *kind) / alike(c, *axis)}, offset);
+      const double used = axis == ExchangeAxis::Tensor ? s_.used_share(c.tensor) : 1;  // of the experts' own, see expert_seconds()
+      if (axis && kind) insert({*kind, *axis, used * bytes_of(c, *kind) / alike(c, *axis)}, offset);
     }
   }
 
@@ -207,25 +208,25 @@ std::int64_t slots_of(const graph::Graph& g) {
   return 0;
 }
 
-/// Tokens of the rank whose experts are busiest over the rows that the model has for a mean one. GPU frameworks of these years drop no
-/// token and compute no empty row: of a capacity beyond an even share no more than what is chosen is used. Throws Refusal for an uneven
-/// load where the model drops what exceeds less than that: there all have as many.
-double expert_load_of(const graph::Graph& g, const FrameworkJob& job) {
+/// Sets what of the rows of experts is used, and the tokens of the rank whose experts are busiest over the rows that the model has for a
+/// mean one. GPU frameworks of these years drop no token and compute no empty row: of a capacity beyond an even share no more than what is
+/// chosen is used. Throws Refusal for an uneven load where the model drops what exceeds less than that: there all have as many.
+void set_expert_load(const graph::Graph& g, const FrameworkJob& job, ModelParts& model) {
   const auto& load = job.recipe.expert_load;
   const auto* router = router_of(g);
   if (router == nullptr) {
-    if (load.balanced()) return 1;
+    if (load.balanced()) return;
     throw Refusal("imbalance: tokens are spread unevenly over experts only where there are some, and the model has none");
   }
   const auto experts = g[router->inputs[0]].type.shape.back();
   const double choices = static_cast<double>(graph::element_count(g[router->outputs[0]].type.shape)),
                slots = static_cast<double>(slots_of(g));
-  const double used = slots > choices ? choices / slots : 1;
-  if (load.balanced()) return used;
+  model.used_slots = model.expert_load = slots > choices ? choices / slots : 1;
+  if (load.balanced()) return;
   if (slots < choices)
     throw Refusal("imbalance: every expert computes its capacity of " + std::to_string(slots_of(g) / experts) +
                   " tokens, however many choose it; build the model with capacity=100 to have those that do");
-  return used * load.busiest(experts, job.plan.ep);
+  model.expert_load *= load.busiest(experts, job.plan.ep);
 }
 
 /// The work of the model's samples on this rank as that of `share` times as many.
@@ -256,7 +257,9 @@ ModelParts parts_of(const FoldedModel& folded, const FrameworkJob& job, std::siz
   model.capture = setting.capture;
   const auto* router = router_of(folded.graph());
   model.expert_choices = router == nullptr ? 0 : static_cast<double>(router->attributes.integer("k", 0));
-  setting.expert_load = model.expert_load = expert_load_of(folded.graph(), job) / std::min(1.0, samples);
+  set_expert_load(folded.graph(), job, model);
+  setting.used_slots = model.used_slots;
+  setting.expert_load = model.expert_load /= std::min(1.0, samples);
   WeightCounter weights(setting);
   CountedTensors counted;
   for (std::size_t span = 0; span < folded.spans().size(); ++span) {

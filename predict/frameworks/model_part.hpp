@@ -78,6 +78,7 @@ struct ModelParts {
   bool fused_attention = false;
   double tokens_per_sample = 0;  ///< positions of the longest sequence input; 0: not a sequence model
   double expert_choices = 0;     ///< experts of a token; 0: none
+  double used_slots = 1;         ///< share of the rows of all experts that tokens are in: no framework here computes empty ones
   double expert_load = 1;        ///< tokens of the rank whose experts have most of them, over the rows of a mean one
   StepCapture capture;           ///< how the kernels of such a model are launched and fused
   double logits = 0;             ///< elements of the result on this rank

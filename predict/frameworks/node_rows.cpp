@@ -134,9 +134,10 @@ void RowCollector::backward(const CostRow& row, bool weight_gradient) {
   if (flow().gradient(graph().nodes()[node_].outputs.front())) part_.backward.push_back({row, std::nullopt, offset_, weight_gradient});
 }
 
-/// Of the whole model and one sample.
+/// Of the whole model and one sample, without those that experts spend on nobody.
 void RowCollector::count_flops(double forward, Gradients g, double saving) {
-  const double all = forward * (1 + (g.data ? 1 : 0) + (g.weight ? 1 : 0)) / static_cast<double>(s_.model.batch());
+  const double used = s_.used_share(graph().nodes()[node_].outputs.front());
+  const double all = used * forward * (1 + (g.data ? 1 : 0) + (g.weight ? 1 : 0)) / static_cast<double>(s_.model.batch());
   part_.flops += all;
   part_.computed_flops += all / saving;
 }
@@ -174,7 +175,8 @@ void RowCollector::matmul(const graph::Node& node) {
   const double experts = w.size() > 2 ? product_of(w, 0, w.size() - 2) : 1;
   const double load = of_experts(graph(), node) ? s_.expert_load : 1;
   const MatmulShape shape{load * static_cast<double>(graph::element_count(y)) / width / experts, width, k, experts};
-  if (load != 1 && flow().gradient(node.inputs[1])) part_.kept.others += (load - 1) * s_.bytes(node.inputs[0]);
+  const double more = load / s_.used_share(node.inputs[0]) - 1;  // of the busiest rank than of a mean one
+  if (more != 0 && flow().gradient(node.inputs[1])) part_.kept.others += more * s_.bytes(node.inputs[0]);
   const Gradients gradients{flow().gradient(node.inputs[0]), flow().gradient(node.inputs[1])};
   count_flops(graph::work_of(graph::schema(node), graph::NodeTypes(graph(), node).view()).flops.value(), gradients);
   if (flow().steps_of(node_) > 0) return recurrent_step(shape);

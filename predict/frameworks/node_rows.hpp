@@ -23,7 +23,7 @@ struct RowSetting {
   costmodel::Precision precision;
   bool fused_attention = false;
   StepCapture capture;
-  double expert_load = 1;  ///< as ModelParts has it
+  double used_slots = 1, expert_load = 1;  ///< as ModelParts has them
   plan::Coordinates at;    ///< of a rank with the largest blocks
 
   std::optional<std::size_t> tokens_axis;  ///< of the ranks that share the sequences of a model with experts
@@ -38,7 +38,9 @@ struct RowSetting {
   /// of context parallelism do so for its own tokens (Megatron-Core's dispatchers).
   [[nodiscard]] double own_share(graph::NodeId) const;
   [[nodiscard]] double elements(graph::TensorId t) const { return static_cast<double>(graph::element_count(local(t))); }
-  [[nodiscard]] double bytes(graph::TensorId t) const { return elements(t) * precision.element_bytes; }
+  /// Of the rows of experts those that are in use.
+  [[nodiscard]] double bytes(graph::TensorId t) const { return used_share(t) * elements(t) * precision.element_bytes; }
+  [[nodiscard]] double used_share(graph::TensorId t) const { return used_slots < 1 && model.flow().of_slots(t) ? used_slots : 1; }
 };
 
 /// Tensors that are counted once, whichever kernels read them.
