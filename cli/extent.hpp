@@ -12,7 +12,7 @@ class App;
 
 namespace rehearsal::cli {
 
-/// Steps of the batch.
+/// How long the training is: one of the three; --steps are optimizer steps.
 struct Extent {
   std::optional<std::int64_t> steps;
   std::optional<double> epochs, tokens;

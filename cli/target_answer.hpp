@@ -1,5 +1,5 @@
 #pragma once
-// --to-loss, --to-accuracy: what batches of several sizes take until a training has come to a target (docs/scaling.md).
+// --to-loss, --to-accuracy: what batches of several sizes take until a training has come to a target (docs/targets.md).
 
 #include <optional>
 #include <string>

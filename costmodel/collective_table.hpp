@@ -25,7 +25,8 @@ struct LibraryRelease {
 /// The newest that the numbers were fitted to.
 inline constexpr LibraryRelease kNewestRelease{2, 29};
 
-/// What stands for a collective inside a training step: the table, or the closed form of Network::seconds(), which is fitted to steps.
+/// What stands for a collective inside a training step: the table, or the closed form of CollectiveLibrary::seconds(), which is fitted to
+/// steps.
 enum class StepModel : std::uint8_t { Form, Table };
 enum class LinkFamily : std::uint8_t { Nvlink, Pcie };  ///< Nvlink: Infinity Fabric and others that join accelerators, too
 

@@ -1,5 +1,5 @@
 #pragma once
-// What a kernel, a message, a joule costs: exact sample, else fitted, else the accelerator model.
+// What a kernel or a message takes: exact sample, else fitted, else the accelerator model.
 
 #include <memory>
 #include <string>

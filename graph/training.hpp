@@ -70,8 +70,8 @@ struct TrainingGraph {
 /// Replaces every f32 activation, parameter, slot and constant type by `dtype` (f64 for exact comparisons). Integers stay.
 [[nodiscard]] Graph with_float_type(const Graph& graph, DType dtype);
 
-/// Initial values of parameters that the model does not bring: normal(0, sqrt(2/fan_in)) for convolutions and matrices with a ReLU family
-/// activation... stated per case in initialization.cpp. Replaces unknown contents; deterministic by tensor name.
+/// Initial values of parameters that the model does not bring, by the rules at the head of graph/initialization.cpp. They replace unknown
+/// contents and depend on the seed and the tensor's name alone.
 [[nodiscard]] Graph with_initial_values(const Graph& graph);
 
 /// The stream of random numbers from which a tensor's initial values are drawn: the same wherever the tensor lives and in every plan.

@@ -55,7 +55,7 @@ struct RandomUniform {
 /// Added to a score, it leaves nothing of what the score would have counted, in any type.
 inline constexpr double kHidesScore = -1e30;
 
-/// Where the initial values of a tensor come from. `monostate`: they are not known (initialised by rule, see initialization.hpp).
+/// Where the initial values of a tensor come from. `monostate`: they are not known (initialised by rule, see graph/initialization.cpp).
 struct Contents {
   using Source = std::variant<std::monostate, FileRegion, InlineBytes, Fill, RandomNormal, RandomUniform>;
   DType stored = DType::F32;  ///< element type of the file region or bytes; converted on reading

@@ -49,12 +49,11 @@ class Backend {
   [[nodiscard]] virtual bool reorders(const graph::TensorType&, Format from, Format to) const = 0;
   /// True when it has the kernels Attention and AttentionGrad (graph/ops/attention.hpp); lowering then writes them in place of their nodes.
   [[nodiscard]] virtual bool fuses_attention() const { return false; }
-  /// True when sums between ranks are made in memory of the plan (collectives/arrivals.hpp), not in a library's own.
+  /// True when sums between ranks are made in memory of the plan (plan/collectives/message_arrivals.hpp), not in a library's own.
   [[nodiscard]] virtual bool plans_arrivals() const { return false; }
 };
 
-/// For devices that are not here: every operator in plain layout, no workspace beyond its results, element-wise chains fused or not
-/// according to the execution profile.
+/// For devices that are not here: every operator in plain layout, without workspace. Attention is fused where the constructor says so.
 class TableBackend final : public Backend {
  public:
   /// `fuses_attention`: as our backend for such devices does.

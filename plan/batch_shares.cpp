@@ -17,7 +17,8 @@ std::int64_t number_in(const std::string& text, std::int64_t most) {
   const auto value = parse_number<std::int64_t>(text);
   if (value && *value >= 1 && *value <= most) return *value;
   throw BadInput(
-      "must be equal, speed, or whole numbers from 1 up, one for each replica: 3:1, or 24x8:8x8 for 24 each of 8 and 8 each of 8");
+      "must be equal, speed, or whole numbers from 1 up, one for each replica: 3:1, or 24x8:8x8 for 8 replicas with 24 each and 8 with 8 "
+      "each");
 }
 
 /// Whole numbers in proportion to `weights` that add up to `total`: those that lose most by rounding down are rounded up.

@@ -9,7 +9,7 @@
 
 namespace rehearsal::plan {
 
-/// "3:1", or "24x8:8x8" for 24 each of 8 replicas and 8 each of the next 8. Throws BadInput saying what would be right.
+/// "3:1", or "24x8:8x8" for 8 replicas with 24 each and 8 with 8 each. Throws BadInput saying what would be right.
 [[nodiscard]] std::vector<std::int64_t> shares_in(const std::string& text);
 [[nodiscard]] std::string text_of_shares(const std::vector<std::int64_t>&);
 /// False of "equal" and "speed".

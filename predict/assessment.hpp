@@ -85,7 +85,7 @@ struct Assessment {
   std::string shares;                 ///< of the batch, where devices or shares differ: a sentence
   std::vector<std::string> warnings;  ///< what the plan does that its user may not expect
   [[nodiscard]] bool fits() const { return memory_bytes <= memory_capacity; }
-  /// Whether it fits, or is too large by no more than half of such predictions are wrong by.
+  /// Fits, or is too large by no more than the median error of such predictions.
   [[nodiscard]] bool may_fit() const {
     return static_cast<double>(memory_bytes) <= static_cast<double>(memory_capacity) * (1 + memory_median_error);
   }

@@ -47,7 +47,7 @@ plan::Plan default_plan(Predictor& predictor) {
       assessment = predictor.closed(plan);
     } catch (const Refusal& refusal) {
       throw Refusal("data parallelism over " + std::to_string(plan.dp) + " devices " + shortage(assessment) +
-                    ", and smaller micro-batches are no way out: " + refusal.what());
+                    ", and smaller micro-batches cannot be used: " + refusal.what());
     }
   }
   if (!assessment.fits())

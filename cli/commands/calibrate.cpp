@@ -112,7 +112,8 @@ int calibrate_as_launched(const CalibrateOptions& o, Terminal& terminal) {
   const double begin = exec::now_seconds();
   return work_as_rank(terminal, "calibrating", [&](exec::Communicator& world, Progress& progress) {
     if (world.size() < 2)
-      throw BadInput("calibrate", "a launcher has started one rank, which has no links; start several, or start it alone");
+      throw BadInput("calibrate",
+                     "a launcher has started one rank, which has nobody to exchange messages with; start several, or run it alone");
     if (world.rank() == 0) require_place(o.output);
     auto result = exec::calibrate_together(world, budget_of(o), progress);
     const auto rest = [&] {
@@ -130,7 +131,8 @@ int calibrate_gpu(const CalibrateOptions& o, Terminal& terminal) {
   const double begin = exec::now_seconds();
   const auto f32 = exec::make_backend({o.backend});
   if (f32->device().is_host())
-    throw BadInput("--backend " + o.backend, "is of this machine's cores, which are measured without --backend; GPUs are with cuda");
+    throw BadInput("--backend " + o.backend,
+                   "names kernels of this machine's cores; leave --backend out to measure those, or use --backend cuda for a GPU");
   const auto* known = platforms::find_device(f32->device().name());
   const auto tf32 = known != nullptr && known->peak("tf32") ? exec::make_backend({o.backend, 0, true}) : nullptr;
   const auto progress = terminal.progress("calibrating");

@@ -80,8 +80,8 @@ costmodel::LibraryRelease release_named(const std::string& text) {
   const auto newest = costmodel::kNewestRelease;
   if (!release) throw BadInput("--release " + text, "must be two numbers, such as 2.18");
   if (release->major != newest.major)
-    throw BadInput("--release " + text, "releases of NCCL and RCCL that are known are 2.0 to " + std::to_string(newest.major) + "." +
-                                            std::to_string(newest.minor));
+    throw BadInput("--release " + text,
+                   "known releases of NCCL and RCCL are 2.0 to " + std::to_string(newest.major) + "." + std::to_string(newest.minor));
   return *release;
 }
 

@@ -56,15 +56,17 @@ void warn_of_nothing(const exec::EvaluationResult& result, const Terminal& termi
   if (result.loss && !std::isfinite(*result.loss))
     terminal.warn("the loss is not finite: a sample or a weight has a value that is no finite number");
   if (result.ignores_all)
-    terminal.warn("every label of the target is " + std::to_string(exec::kIgnoredLabel) + ", which is none: there is nothing to be right about");
+    terminal.warn("every label of the target is " + std::to_string(exec::kIgnoredLabel) +
+                  ", which means no label: there is no loss and no accuracy");
 }
 
 int evaluate(EvaluateOptions o, exec::Communicator& world, Terminal& terminal) {
   if (o.model.dtype != "f32" && o.model.dtype != "f64")
-    throw BadInput("--dtype " + o.model.dtype, "an evaluation computes in f32 or f64, whatever was trained in");
+    throw BadInput("--dtype " + o.model.dtype, "an evaluation computes in f32 or f64, in whatever type the model was trained");
   if (world.size() > 1) throw BadInput("evaluate", "runs in one process; start it without mpirun");
   if (std::ranges::find(o.data.data, "synthetic") != o.data.data.end())
-    throw BadInput("--data synthetic", "has as many samples as are asked for, and nothing to be right about; name files (docs/data.md)");
+    throw BadInput("--data synthetic",
+                   "is random and has no end, so that neither loss nor accuracy means anything; name files (docs/data.md)");
   exec::require_data(o.data.data);
   if (!o.outputs.empty()) require_place(o.outputs);
   const auto trained = trained_in_checkpoint(o, terminal);

@@ -66,7 +66,7 @@ void warn_of_other_devices(const exchange::CollectiveLog& log, const platforms::
     if (std::ranges::any_of(platform.nodes, is_it)) continue;
     terminal.warn("the log is of " + named + ", platform " + platform.name + " has " +
                   joined(platform.nodes, ", ", [](const auto& nodes) { return nodes.device.name; }) +
-                  ": its links are fitted to those of other devices");
+                  ": the links of the platform are fitted to a log of other devices");
   }
 }
 

@@ -98,7 +98,8 @@ void place(LaunchJob& job, const LaunchOptions& o) {
                   std::to_string(job.ranks_per_node) + " devices");
   job.nodes = ranks / job.ranks_per_node;
   job.cores_per_rank = std::max(1, group.host_cores / job.ranks_per_node);
-  if (job.words.epochs) throw BadInput("--epochs", "says no number of steps here; give --steps, from which the time limit follows");
+  if (job.words.epochs)
+    throw BadInput("--epochs", "the number of steps is not known before the job starts; give --steps, from which the time limit follows");
   constexpr double kDefaultSteps = 10, kSlack = 1.1, kStart = 600;  // seconds to start, to read data, and to save
   const auto assessment = setup.predictor().closed(job.plan.plan);
   job.step_seconds = assessment.step_seconds.high;

@@ -38,7 +38,7 @@ std::vector<traces::Trace> read_traces(const std::vector<std::string>& paths) {
   for (const auto& path : paths) {
     if (!std::ifstream(path)) throw BadInput(path, "cannot be read");
     if (!traces::is_trace_file(path))
-      throw BadInput(path, "is no trace of `rehearse run --trace`; records and traces are learned one by one");
+      throw BadInput(path, "is no trace of `rehearse run --trace`; give records and traces to separate calls");
     result.push_back(traces::read_trace(path));
   }
   return result;

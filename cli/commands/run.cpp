@@ -110,9 +110,9 @@ void warn_of_other_training(const RunOptions& o, std::vector<std::string>& warni
   if (o.checkpoint.empty() || exec::is_checkpoint_of(o.checkpoint, o.resume)) return;
   const auto others = exec::checkpoints_in(o.checkpoint);
   if (others.empty()) return;
-  warnings.push_back("--checkpoint " + o.checkpoint + ": holds " + others.front() +
+  warnings.push_back("--checkpoint " + o.checkpoint + ": already holds checkpoints of another training (" + others.front() +
                      (others.size() > 1 ? " and " + std::to_string(others.size() - 1) + " more" : "") +
-                     " of another training, which stay; to go on with that one use --continue, else a folder of its own");
+                     "), which are kept; use --continue to go on with that training, or give this one another folder");
 }
 
 exec::SavingOptions saving_options(const RunOptions& o) {
@@ -184,7 +184,8 @@ void write_trained(const RunOptions& o, const exec::StoredValues& values, Termin
   try {
     write_file(o, values);
   } catch (const Refusal& refusal) {
-    terminal.warn(std::string(refusal.what()) + ": " + o.trained + " is not the given file with other weights, but our form of the model");
+    terminal.warn(std::string(refusal.what()) + ": " + o.trained +
+                  " does not have the nodes of the given file: Rehearsal wrote the model in its own form");
     write_graph(o, values);
   }
 }

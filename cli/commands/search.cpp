@@ -63,7 +63,7 @@ std::vector<std::unique_ptr<JobSetup>> setups_of(const SearchRequest& o, Termina
     for (const auto& capped : with_power_caps(on)) setups.push_back(std::make_unique<JobSetup>(o.model, capped));
     for (const auto& earlier : std::span(setups).first(setups.size() - 1))
       if (earlier->platform().name == setups.back()->platform().name)
-        throw BadInput("--platform " + platform, "has the name of another one, " + earlier->platform().name);
+        throw BadInput("--platform " + platform, "two platforms are called " + earlier->platform().name + "; rename one");
   }
   for (const auto& w : setups.front()->warnings()) terminal.warn(w);
   return setups;

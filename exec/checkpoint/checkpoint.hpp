@@ -23,8 +23,7 @@ struct StoredValue {
 using StoredValues = std::map<std::string, StoredValue>;
 
 /// What was trained, by tensor name: parameters (master weights where there are some; their average where the optimizer keeps one) and
-/// running statistics. Collective; on rank 0, the
-/// others get nothing.
+/// running statistics. Collective: rank 0 gets them, the others nothing.
 [[nodiscard]] StoredValues trained_values(Executor&, const Training&);
 /// All tensors of a checkpoint but optimizer slots, as trained_values() has them. Throws BadInput as load_checkpoint() does.
 [[nodiscard]] StoredValues read_checkpoint(const std::string& folder);

@@ -1,5 +1,5 @@
 #pragma once
-// Ranks and messages. The only room that knows MPI, and only in its .cpp files.
+// Ranks and messages. The only folder that knows MPI, and only in its .cpp files.
 // Every wait in here ends: a rank that awaits a peer for longer than the stall time throws EnvironmentFailure naming the peer.
 
 #include <chrono>

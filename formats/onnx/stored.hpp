@@ -1,5 +1,5 @@
 #pragma once
-// The tensors that a graph of a file stores, and the decision which of them are trained (the rule of import.hpp).
+// The tensors that a graph of a file stores, and the decision which of them are trained (the rule of formats/onnx/model_import.hpp).
 
 #include <set>
 #include <string>

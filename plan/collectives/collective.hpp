@@ -31,13 +31,13 @@ struct CollectiveStep {
 /// Name of the algorithm of all-to-all and halo conversions: sizes differ from pair to pair (collectives/exchange.hpp).
 inline constexpr std::string_view kExchange = "pairwise-exchange";
 
-/// Links as a collective sees them: ranks of one node share `inner` links, nodes are joined by `outer` ones.
 /// The slowest of messages that all ranks send equally far at the same time, through what they share of the network between nodes.
 struct NetworkPath {
   Seconds latency;
   BytesPerSecond bandwidth;
 };
 
+/// Links as a collective sees them: ranks of one node share `inner` links, nodes are joined by `outer` ones.
 struct CollectiveLinks {
   Seconds inner_latency, outer_latency;
   BytesPerSecond inner_bandwidth, outer_bandwidth;  ///< of one message

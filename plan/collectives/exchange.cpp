@@ -151,8 +151,9 @@ void check_algorithm(const Program& program, const CollectiveInfo& info) {
   const auto number = static_cast<unsigned>(std::max(0, meeting_terms(info.algorithm, program.plan).distance));
   const bool fits = std::has_single_bit(number) && number < (1U << 30) && static_cast<unsigned>(axis.size) % (2 * number) == 0;
   if (info.algorithm.starts_with(kPartners) && !fits)
-    throw BadInput("algorithm \"" + info.algorithm + "\"", "must have a power of two, twice which divides the " +
-                                                               std::to_string(axis.size) + " ranks of " + axis.name + " behind its colon");
+    throw BadInput("algorithm \"" + info.algorithm + "\"",
+                   "needs a distance behind its colon: a power of two, and twice that distance must divide the " +
+                       std::to_string(axis.size) + " ranks of " + axis.name);
 }
 
 }  // namespace

@@ -289,9 +289,9 @@ void check_shares(const graph::TrainingGraph& training, const Plan& p, std::vect
     violations.push_back({"shares", "a replica would have none of the " + std::to_string(training.batch) + " samples",
                           "use shares that differ less, a larger batch or a smaller dp"});
   else if (p.ep > 1 && has_uneven_shares(training.batch, p))
-    violations.push_back({"shares", "the ranks of ep send each other as many samples", "use shares=equal, or ep=1"});
+    violations.push_back({"shares", "the ranks of ep must send each other equally many samples", "use shares=equal, or ep=1"});
   else if (p.has_shard_groups() && has_uneven_shares(training.batch, p))
-    violations.push_back({"shares", "zero_group=" + std::to_string(p.zero_group) + " has groups of replicas with as many samples",
+    violations.push_back({"shares", "zero_group=" + std::to_string(p.zero_group) + " needs replicas with equally many samples",
                           "use shares=equal, or zero_group=all"});
   else if (schedule_of(p).asynchronous && p.pp > 1 && has_uneven_shares(training.batch, p))
     violations.push_back(
@@ -325,7 +325,8 @@ void check_compressor(const Plan& p, std::vector<Violation>& violations) {
   if (row == nullptr) return;
   const auto text = to_text(p.compression);
   if (row->of_moments && p.exact_steps == 0)
-    violations.push_back({"exact_steps", text + " keeps the second moment as it is from the first compressed step on, and at first it is 0",
+    violations.push_back({"exact_steps",
+                          text + " freezes the second moment at the first compressed step; without steps before that it is 0",
                           "use as many steps as it takes to settle: exact_steps=100"});
   const auto refuse = [&](bool holds, const std::string& key, const std::string& problem) {
     if (holds)

@@ -18,11 +18,12 @@ void check_meetings_in_part(const graph::TrainingGraph& training, const Plan& p,
   refuse(p.outer.rule == OuterRule::Adasum && (p.dp & (p.dp - 1)) != 0, "outer",
          "adasum adds the ways of pairs of replicas, then of pairs of pairs, and dp=" + std::to_string(p.dp) + " is no power of two",
          "use outer=average, or a dp of 2, 4, 8 ...");
-  refuse(!p.servers.all() && !p.staleness, "servers", "have the center at which replicas meet one by one", "use staleness=0 or more");
+  refuse(!p.servers.all() && !p.staleness, "servers", "hold the center, and without staleness there is none", "set staleness=0 or more");
   const int least = p.servers.least_replicas();
   refuse(least > p.dp, "servers",
-         p.servers.named().empty() ? std::to_string(least) + " are more than the " + std::to_string(p.dp) + " replicas"
-                                   : "there is no replica " + std::to_string(least - 1) + " of " + std::to_string(p.dp) + " from 0 on",
+         p.servers.named().empty()
+             ? std::to_string(least) + " are more than the " + std::to_string(p.dp) + " replicas"
+             : "replicas are numbered 0 to " + std::to_string(p.dp - 1) + "; there is no replica " + std::to_string(least - 1),
          p.servers.named().empty() ? "use at most dp, or all" : "use at most dp-1");
   if (!p.staleness) return;
   refuse(p.outer.rule != OuterRule::Average && p.outer.rule != OuterRule::Elastic, "staleness",
@@ -62,14 +63,15 @@ void check_meetings(const graph::TrainingGraph& training, const Plan& p, std::ve
     if (holds) violations.push_back({"local_steps", problem, "use " + remedy + ", or local_steps=0"});
   };
   refuse(p.zero > 0, "replicas keep all of what they train, and zero=" + std::to_string(p.zero) + " gives each a part", "zero=0");
-  refuse(p.ep > 1, "replicas keep all of what they train, and ep gives each other experts", "ep=1");
+  refuse(p.ep > 1, "replicas keep all of what they train, and ep gives every replica different experts", "ep=1");
   refuse(p.compression.of_sums() || p.compression.type_on_the_way(),
          "gradients do not travel, and compression=" + to_text(p.compression) + " is for their way", "compression=none");
   refuse(p.pp > 1 && schedule_of(p).placement == ChunkPlacement::Both, "two ranks have halves of a gradient under schedule=" + p.schedule,
          "another schedule");
   refuse(p.pp > 1 && schedule_of(p).asynchronous, "steps run into each other under schedule=" + p.schedule, "schedule=1f1b");
   refuse(training.batch % p.dp != 0 || has_uneven_shares(training.batch, p),
-         "the mean of weights is of replicas that saw as many samples each", "shares=equal and a batch that dp divides");
+         "weights are averaged with equal shares, so every replica must see equally many samples",
+         "shares=equal and a batch that dp divides");
   const auto& optimizer = graph::optimizer_row(training.optimizer.name);
   refuse(optimizer.sees_products, "optimizer " + std::string(optimizer.name) + " sums its factors over all samples in every step",
          "another optimizer");

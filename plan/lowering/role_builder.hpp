@@ -107,7 +107,7 @@ class RoleBuilder : public RoleDraft {
   [[nodiscard]] BufferIndex place_result(graph::TensorId, Buffer);
   std::uint32_t emit(std::uint16_t body, Instruction instruction);
 
-  // Weights of several ages, and of two copies (versions.cpp, both_ways.cpp)
+  // Weights of several ages, and of two copies (versions.cpp, bidirectional.cpp)
   [[nodiscard]] int ahead() const { return c_.pipeline.schedule->ahead(stage_, c_.pipeline.shape); }
   [[nodiscard]] int delay() const { return c_.pipeline.schedule->weight_versions(stage_, c_.pipeline.shape) - 1; }
   [[nodiscard]] BufferIndex version_of(BufferIndex stored, WeightVersion);

@@ -40,7 +40,7 @@ enum class InstructionKind : std::uint8_t {
                ///< from 1: in the first step and in every CollectiveInfo::every-th behind it
   Load,        ///< outputs[0] from the data loader: this rank's block of this micro-batch
   Report,      ///< inputs[0], one f64, is this step's loss
-  Stash,       ///< outputs[0], where and how inputs[0] waits until it is wanted again: see Buffer::on_host and stash_encoding()
+  Stash,       ///< outputs[0], where and how inputs[0] waits until it is wanted again: see Buffer::on_host and plan/recompute/stashing.hpp
   Restore,     ///< outputs[0] as it was, or nearly so, from its stash inputs[0]
   Compress,    ///< outputs[0], what ranks exchange first (this rank's block of it where they gather), from its gradients, inputs, by the
                ///< plan's compressor; what one that remembers has kept of each, the other outputs and as many inputs behind the gradients
@@ -255,7 +255,7 @@ struct Role {
   std::int32_t delay = 0;                     ///< updates by which the weights that a step uses are older than the newest
   std::vector<std::int64_t> variant_samples;  ///< samples per micro-batch, by variant
   std::vector<std::uint8_t> variant_of;       ///< by micro-batch
-  BufferIndex arrivals = kNoBuffer;           ///< what sums between ranks need beside their vectors (collectives/arrivals.hpp)
+  BufferIndex arrivals = kNoBuffer;           ///< what sums between ranks need beside their vectors (plan/collectives/message_arrivals.hpp)
   MemoryPlan memory;
   MemoryOutline outline;
 };

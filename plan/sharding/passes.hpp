@@ -54,7 +54,7 @@ enum class Miss : std::uint8_t { None, NoSuchDimension, ResultLacksIt, TooSmall,
 void choose_forward(const ShardingTask& task, Sharding& result);
 /// Layouts of stored tensors, then of every operand and result in topological order, with the choices of backward and update nodes.
 void lay_out(const ShardingTask& task, Sharding& result);
-/// Does a node that sees parts (linear.hpp) read them on this axis, whose coordinates have samples of their own?
+/// Does a node that sees parts (OpSchema::sees_parts) read them on this axis, whose coordinates have samples of their own?
 [[nodiscard]] bool reads_parts(const ShardingTask& task, const Sharding& result, graph::NodeId node, std::size_t axis);
 /// Parts of the loop over micro-batches, barriers, and nodes that must be hoisted: true when there are new ones (then choose again).
 [[nodiscard]] bool place_in_time(ShardingTask& task, Sharding& result);

@@ -96,7 +96,7 @@ struct RingNode {
   graph::NodeId node = graph::NodeId::None;
   std::vector<KeyUse> operands, results;
 };
-/// Attention whose keys and values go round the ranks of an axis (sharding/ring.hpp).
+/// Attention whose keys and values go round the ranks of an axis (plan/sharding/rings.cpp).
 struct AttentionRing {
   std::size_t axis = 0;
   std::int64_t keys = 0;  ///< how many there are

@@ -26,7 +26,7 @@ Sums sums_of(std::span<const Reached> trainings) {
 void require_usable(std::span<const Reached> trainings) {
   for (const auto& t : trainings)
     if (!(t.batch > 0) || !(t.steps > 0) || !std::isfinite(t.batch) || !std::isfinite(t.steps))
-      throw BadInput("a training to the target", "has a batch and steps above 0");
+      throw BadInput("a training to the target", "must have a batch and a number of steps above 0");
   const auto [least, most] = std::ranges::minmax_element(trainings, {}, &Reached::batch);
   if (trainings.empty() || least->batch == most->batch)
     throw BadInput("trainings to the target", "must have batches of two sizes at least: one does not say what another size takes");

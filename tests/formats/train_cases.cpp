@@ -1,4 +1,4 @@
-// Real exports whose trained tensors are known: the rule of import.hpp finds exactly these.
+// Real exports whose trained tensors are known: the rule of formats/onnx/model_import.hpp finds exactly these.
 
 #include <fnmatch.h>
 

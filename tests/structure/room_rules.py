@@ -18,7 +18,6 @@ VENDORS = {
     "libpng": (r"png\.h$", ["exec"]),
     "CLI11": (r"CLI/", ["cli"]),
     "valijson": (r"valijson/", ["platforms"]),
-    "Ceres": (r"ceres/", ["costmodel", "traces", "validation", "platforms"]),
     "Eigen": (r"Eigen/", ["costmodel", "validation", "exec"]),
     "xxHash": (r"xxhash", ["exec"]),
     "nlohmann/json": (r"nlohmann/", ROOMS),
@@ -26,7 +25,7 @@ VENDORS = {
     "RapidCheck": (r"rapidcheck", []),
 }
 TEST_VENDORS = {"Catch2", "RapidCheck"}  # in tests/ only
-NEVER_IN_HEADERS = {"nlohmann/json", "Ceres", "Eigen", "CLI11", "valijson", "libzip", "libjpeg", "libpng", "xxHash"}
+NEVER_IN_HEADERS = {"nlohmann/json", "Eigen", "CLI11", "valijson", "libzip", "libjpeg", "libpng", "xxHash"}
 HARMLESS = {"nlohmann/json_fwd.hpp"}  # declarations only
 
 

@@ -50,7 +50,7 @@ FAULTS = [
     ("vendor", "plan/d.cpp", "#include <CLI/CLI.hpp>\n"),
     ("vendor", "graph/d.cpp", "#include <valijson/schema.hpp>\n"),
     ("vendor", "plan/e.cpp", "#include <Eigen/Dense>\n"),
-    ("vendor", "exec/f.cpp", "#include <ceres/ceres.h>\n"),
+    ("vendor", "costmodel/f.cpp", "#include <xxhash.h>\n"),
     ("vendor", "graph/g.cpp", "#include <catch2/catch.hpp>\n"),
     ("vendor", "exec/gpu_but_in_plan.cpp", "#include <simgrid/host.h>\n"),
     ("public-header", "exec/execute.hpp", "#pragma once\n#include <mpi.h>\n"),

@@ -107,7 +107,7 @@ TEST_CASE("replicas that train by themselves refuse what would leave a gradient 
            {"dp=2,zero=1,local_steps=2", "zero=1 gives each a part"},
            {"dp=2,compression=topk,local_steps=2", "gradients do not travel"},
            {"dp=2,pp=2,micro_batch=1,schedule=dualpipe,local_steps=2", "two ranks have halves"},
-           {"dp=2,shares=3:1,local_steps=2", "as many samples each"},
+           {"dp=2,shares=3:1,local_steps=2", "equally many samples"},
            {"dp=3,local_steps=2", "a batch that dp divides"},
            {"dp=2,outer=nesterov", "local_steps=0 lets them never part"}}) {
     INFO(key);

@@ -318,7 +318,7 @@ TEST_CASE("plans that do not suit are refused with the reason") {
     check_refused(resnet, key, std::string(key).substr(0, std::string(key).find('=')));
   check_refused(mlp(4), "tp=99", "has 8 elements");
   check_refused(resnet, "dp=auto", "a search");
-  check_refused(mlp(12), "dp=4,zero=3,zero_group=2,shares=2:1:2:1", "groups of replicas with as many samples");
+  check_refused(mlp(12), "dp=4,zero=3,zero_group=2,shares=2:1:2:1", "needs replicas with equally many samples");
   check_refused(mlp(8), "dp=2,pp=2,micro_batch=1,schedule=dualpipe,compression=sign", "two ranks have halves of them");
   check_refused(mlp(8), "dp=2,zero=1,local_steps=2", "zero=1 gives each a part");
 }

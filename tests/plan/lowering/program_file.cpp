@@ -213,7 +213,7 @@ TEST_CASE("an algorithm that there is not, or that does not fit its ranks, is fo
   const std::string adasum = "dp=4,local_steps=1,outer=adasum", centre = "dp=4,local_steps=1,staleness=0";
   CHECK(refused(adasum, "partners:1", -1).empty());
   for (const std::string wrong : {"partners:3", "partners:4", "partners:0", "partners:-2", "partners:x", "partners:"})
-    CHECK_THAT(refused(adasum, wrong, -1), contains("\"" + wrong + "\"") && contains("twice which divides the 4 ranks of dp"));
+    CHECK_THAT(refused(adasum, wrong, -1), contains("\"" + wrong + "\"") && contains("twice that distance must divide the 4 ranks of dp"));
   for (const std::string wrong : {"partners", "servers:2", "neighbours:1", "magic"})
     CHECK_THAT(refused(adasum, wrong, -1), contains("'" + wrong + "' is not known"));
   CHECK(refused(centre, "servers", 0).empty());
