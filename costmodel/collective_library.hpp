@@ -31,8 +31,9 @@ class CollectiveLibrary {
   /// `platform`: all nodes like the first one.
   explicit CollectiveLibrary(const platforms::Platform& platform);
 
-  /// Seconds of a collective inside a training step, over a buffer of `bytes` (the whole, unsharded one). Where by_table(), library();
-  /// all-to-alls and older devices have a closed form, whose constants are fitted to steps in the releases of 2018 to 2023:
+  /// Seconds of a collective inside a training step, over a buffer of `bytes` (the whole, unsharded one). Where by_table() it is
+  /// library()'s time; all-to-alls and older devices have the closed form below, whose constants are fitted to steps in the releases of
+  /// 2018 to 2023:
   ///   t = max(inside, between) + min/4 + memory pass + latency
   ///   inside  = f·2(g-1)/g·S / (bus·eta),  between = f·2k·S / (g·NIC·eta) · (1 + congestion·log2 N)
   /// f: 1 all-reduce, 1/2 gather or scatter; g ranks on each of N nodes; k = (n-1)/n for flat rings, (N-1)/N for trees.

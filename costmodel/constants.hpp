@@ -38,7 +38,7 @@ enum class Coefficient : std::uint8_t {
   FlashAttention,             ///< flash attention of 2022 and 2023 relative to GEMM
   FlashAttentionTuned,        ///< attention kernels of cuDNN and Transformer Engine relative to GEMM
   FlashAttentionHopper,       ///< kernels written for Ampere, on Hopper, relative to GEMM
-  MemoryGddrVolta,            ///< share of memory bandwidth, Volta, Pascal and GDDR
+  MemoryGddrVolta,            ///< share of memory bandwidth, Volta, Turing and boards with GDDR
   MemoryPascal,               ///< share of memory bandwidth, Pascal and older
   MemoryAmpere,               ///< share of memory bandwidth, A100 class
   MemoryHopper,               ///< share of memory bandwidth, Hopper and newer
@@ -60,7 +60,6 @@ enum class Coefficient : std::uint8_t {
   CollectiveStep,             ///< one ring step inside a node, us
   CollectiveNodeStep,         ///< one step between nodes, us
   Congestion,                 ///< slow-down per doubling of nodes
-  OverlapTail,                ///< share of gradient communication that comes too late to hide
   OverlapInterference,        ///< share of hidden communication that slows computation, hooks of DDP, Horovod, TensorFlow
   OverlapInterferenceTuned,   ///< the same, tuned code (MLPerf, NeMo, FSDP)
   ShardedOverlap,             ///< share of the shorter of computation and gathering that does not hide (ZeRO-3, FSDP)
@@ -68,7 +67,6 @@ enum class Coefficient : std::uint8_t {
   Spread,                     ///< slow-down of a step per doubling of nodes
   CoordinationHorovod,        ///< fixed cost of a data-parallel step, Horovod and TensorFlow, ms
   CoordinationDdp,            ///< the same, DDP, ms
-  PipelineExposed,            ///< share of pipeline sends that is not hidden
   OptimizerBytes,             ///< bytes moved by an optimizer over bytes counted
   PowerBase,                  ///< share of (TDP - idle) of a busy device without matrix or memory work
   PowerMatrix,                ///< share added by matrix work

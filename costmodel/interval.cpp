@@ -5,8 +5,8 @@
 namespace rehearsal::costmodel {
 
 std::string_view name(Mechanism m) {
-  static constexpr std::array<std::string_view, kMechanisms> kNames{"matrix rate",    "convolution rate", "memory rate", "launch",
-                                                                    "link bandwidth", "link latency",     "composition"};
+  static constexpr std::array<std::string_view, kMechanisms> kNames{"matrix rate", "convolution rate", "memory rate",
+                                                                    "launch",      "link bandwidth",   "composition"};
   return kNames[static_cast<std::size_t>(m)];
 }
 

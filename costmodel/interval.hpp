@@ -11,7 +11,7 @@ namespace rehearsal::costmodel {
 
 /// What makes a prediction wrong. Errors are fully correlated within a mechanism (a matrix rate that is 5 % too high makes every
 /// matrix product 5 % too fast) and independent between mechanisms, so a thousand operators do not average their error away.
-enum class Mechanism : std::uint8_t { MatrixRate, ConvolutionRate, MemoryRate, Launch, LinkBandwidth, LinkLatency, Composition, Count };
+enum class Mechanism : std::uint8_t { MatrixRate, ConvolutionRate, MemoryRate, Launch, LinkBandwidth, Composition, Count };
 inline constexpr std::size_t kMechanisms = static_cast<std::size_t>(Mechanism::Count);
 [[nodiscard]] std::string_view name(Mechanism);
 
