@@ -43,27 +43,4 @@ LaunchQueue queue_of(const CostRow& row, const RateTable& rates) {
   return LaunchQueue{one.host, one.device, one.host + one.device}.repeated(pieces);
 }
 
-RowTimes times_of(const KernelRows& rows, const RateTable& rates) {
-  RowTimes sum;
-  for (const auto& row : rows) {
-    const auto kind = static_cast<std::size_t>(row.kind);
-    const double seconds = time_of(row, rates), launches = row.launches * row.count;
-    sum.all += seconds;
-    sum.queue = sum.queue.then(queue_of(row, rates));
-    sum.launches += launches;
-    if (is_attention(row.kind)) {
-      sum.attention += seconds;
-      sum.attention_launches += launches;
-    }
-    if (row.kind == RateKind::Matmul) sum.matmul += seconds;
-    if (is_of_bytes(row.kind)) {
-      sum.elementwise += seconds;
-      sum.memory += row.bytes / rates.bytes_per_second[kind] * row.count;
-    } else if (row.work > 0) {
-      sum.matrix += row.work / rates.flops_per_second[kind] * row.count;
-    }
-  }
-  return sum;
-}
-
 }  // namespace rehearsal::costmodel

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <vector>
 
 namespace rehearsal::costmodel {
 
@@ -36,7 +35,6 @@ struct CostRow {
   double count = 1;     ///< executions
   double launches = 1;  ///< kernels of one execution
 };
-using KernelRows = std::vector<CostRow>;
 
 /// Rates under one set of constants.
 struct RateTable {
@@ -56,16 +54,7 @@ struct LaunchQueue {
   [[nodiscard]] LaunchQueue repeated(double times) const;
 };
 
-/// Seconds that a device takes for rows, split by what recomputation and power need. All include the gaps but `matrix` and `memory`.
-struct RowTimes {
-  double all = 0, attention = 0, matmul = 0, elementwise = 0;
-  double launches = 0, attention_launches = 0;
-  double matrix = 0, memory = 0;  ///< seconds of arithmetic and of bytes of element-wise rows, without gaps
-  LaunchQueue queue;              ///< with the host that issues them, in their order
-};
-
 /// t(row) = max(work / rate, bytes / bandwidth) · count + gap · launches · count.
-[[nodiscard]] RowTimes times_of(const KernelRows&, const RateTable&);
 [[nodiscard]] double time_of(const CostRow&, const RateTable&);
 [[nodiscard]] LaunchQueue queue_of(const CostRow&, const RateTable&);
 
