@@ -20,6 +20,7 @@ template <class Range, class Name = std::identity>
   return names;
 }
 
+[[nodiscard]] std::string lower_case(std::string_view text);
 /// Lower case, without blanks, dashes, underscores, dots and slashes: "ResNet-50" and "resnet50" are one name.
 [[nodiscard]] std::string plain_spelling(std::string_view name);
 

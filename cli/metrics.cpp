@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -13,6 +12,7 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
+#include "base/names.hpp"
 #include "base/parse_number.hpp"
 #include "cli/event_records.hpp"
 #include "exec/resident.hpp"
@@ -136,9 +136,7 @@ constexpr MetricsForm kEvents{[] { return first_event(now_of_metrics()); }, even
                               [](const std::string& file, std::int64_t last) { return events_up_to(file, last); }};
 
 const MetricsForm& form_of(const std::filesystem::path& path) {
-  auto extension = path.extension().string();
-  std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (extension == ".csv") return kMetricsTable;
+  if (lower_case(path.extension().string()) == ".csv") return kMetricsTable;
   return path.filename().string().find("tfevents") != std::string::npos ? kEvents : kLines;
 }
 

@@ -1,7 +1,6 @@
 #include "graph/loss_choice.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 
 #include "base/error.hpp"
@@ -14,9 +13,7 @@ namespace {
 bool is_loss_output(const Graph& model, TensorId t) {
   const Tensor& tensor = model[t];
   if (!is_float(tensor.type.dtype) || element_count(tensor.type.shape) != 1) return false;
-  std::string lower = tensor.name;
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower.find("loss") != std::string::npos || (model.outputs().size() == 1 && tensor.type.shape.empty());
+  return lower_case(tensor.name).find("loss") != std::string::npos || (model.outputs().size() == 1 && tensor.type.shape.empty());
 }
 
 std::string names_of_losses(const Graph& model) {

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <chrono>
 #include <set>
 
 #include "base/csv.hpp"
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "base/names.hpp"
 #include "base/parse_number.hpp"
 
 namespace rehearsal::jobs {
@@ -83,7 +83,7 @@ class TraceReader {
 
  private:
   void find_columns(std::vector<std::string> names) {
-    for (auto& name : names) std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    for (auto& name : names) name = lower_case(name);
     for (int m = 0; m < Means::Count; ++m)
       for (const auto wanted : kNames[static_cast<std::size_t>(m)])
         if (const auto at = std::ranges::find(names, wanted); !wanted.empty() && at != names.end() && !at_[static_cast<std::size_t>(m)])
@@ -174,9 +174,7 @@ JobTrace read_trace_file(const std::string& path) {
 }
 
 bool is_trace_file(const std::string& path) {
-  std::string end = path.size() < 4 ? std::string() : path.substr(path.size() - 4);
-  std::ranges::transform(end, end.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return end == ".csv";
+  return lower_case(path).ends_with(".csv");
 }
 
 }  // namespace rehearsal::jobs

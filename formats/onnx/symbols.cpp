@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "base/error.hpp"
+#include "base/names.hpp"
 
 namespace rehearsal::formats {
 namespace {
@@ -146,8 +147,8 @@ class Parser {
     return std::nullopt;
   }
 
-  Size call(std::string name) {
-    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  Size call(const std::string& written) {
+    const auto name = lower_case(written);
     if (name != "min" && name != "max" && name != "floor") throw NotAnExpression{};
     ++at_;
     Size result = sum();

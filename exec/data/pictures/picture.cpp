@@ -1,9 +1,9 @@
 #include "exec/data/pictures/picture.hpp"
 
 #include <algorithm>
-#include <cctype>
 
 #include "base/error.hpp"
+#include "base/names.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -88,10 +88,7 @@ namespace {
 /// ".jpg", in lower case.
 std::string ending_of(const std::string& path) {
   const auto dot = path.rfind('.');
-  if (dot == std::string::npos) return {};
-  auto end = path.substr(dot);
-  std::transform(end.begin(), end.end(), end.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return end;
+  return dot == std::string::npos ? std::string() : lower_case(std::string_view(path).substr(dot));
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 #include "formats/onnx/ops/recurrent_activation.hpp"
 
 #include <algorithm>
-#include <cctype>
+
+#include "base/names.hpp"
 
 namespace rehearsal::formats {
 namespace {
@@ -57,11 +58,6 @@ constexpr Row kRecurrentActivationRows[] = {
     {"HardSigmoid", Takes::AlphaAndBeta, 0.2, 0.5, hard_sigmoid},
 };
 
-bool same_name(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return lower(x) == lower(y); });
-}
-
 /// The next number of a list that only those functions read which take one.
 double next_of(const std::vector<double>& list, std::size_t& at, bool takes, double otherwise) {
   return takes && at < list.size() ? list[at++] : otherwise;
@@ -81,7 +77,7 @@ std::vector<RecurrentActivation> recurrent_activations(NodeImport& n, std::int64
   for (std::size_t i = 0; i < count; ++i) {
     const std::string& name = given.empty() ? otherwise[i % otherwise.size()] : given[i];
     const auto* row = std::find_if(std::begin(kRecurrentActivationRows), std::end(kRecurrentActivationRows),
-                                   [&](const Row& r) { return same_name(r.name, name); });
+                                   [&](const Row& r) { return lower_case(r.name) == lower_case(name); });
     if (row == std::end(kRecurrentActivationRows)) n.unsupported("the activation " + name + " is not supported here");
     const double a = next_of(alphas, alpha, row->takes != Takes::Nothing, row->alpha);
     const double b = next_of(betas, beta, row->takes == Takes::AlphaAndBeta, row->beta);
