@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <utility>
 
 namespace rehearsal {
@@ -18,6 +19,12 @@ std::string xml_escaped(std::string_view text) {
       safe += c;
   }
   return safe;
+}
+
+std::string two_decimals(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.2f", value);
+  return text;
 }
 
 }  // namespace rehearsal

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <sstream>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +9,7 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
+#include "base/mean.hpp"
 #include "base/parse_number.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/budget_answer.hpp"
@@ -53,10 +53,6 @@ std::vector<Reached> reached_by(const std::string& text) {
     begin = comma + 1;
   }
   return all;
-}
-
-double mean_of(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 /// How steps follow from the batch, and what says so.

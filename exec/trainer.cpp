@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/mean.hpp"
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/finite_steps.hpp"
 #include "exec/play/last_instructions.hpp"
@@ -62,10 +63,6 @@ double median_of_trainer(std::vector<double> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
-}
-
-double mean_of_trainer(std::vector<double> values) {
-  return values.empty() ? 0 : std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 /// Where the ranks of this node leave what they did last; empty when nobody is to know.
@@ -256,8 +253,8 @@ class Run {
     if (noise_) outcome_.noise = noise_->result();
     if (seconds_.size() > static_cast<std::size_t>(kTrainerWarmUp)) seconds_.erase(seconds_.begin(), seconds_.begin() + kTrainerWarmUp);
     // Replicas that run ahead of each other take turns in being slow: the mean of steps is their pace, the median is not.
-    const auto of_step = training_.program.plan.meets_one_by_one() ? mean_of_trainer : median_of_trainer;
-    outcome_.samples_per_second = seconds_.empty() ? 0 : static_cast<double>(training_.program.batch) / of_step(seconds_);
+    const double step = training_.program.plan.meets_one_by_one() ? mean_of(seconds_) : median_of_trainer(seconds_);
+    outcome_.samples_per_second = seconds_.empty() ? 0 : static_cast<double>(training_.program.batch) / step;
     outcome_.evaluated = header_.evaluated;
     outcome_.device = executor_.device();
     outcome_.collectives = executor_.collectives();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "base/xml.hpp"
 
@@ -11,12 +10,6 @@ namespace {
 
 constexpr double kWidth = 960, kLeft = 90, kRight = 12, kHead = 26, kFoot = 26;
 constexpr double kHighestDevice = 10, kPanel = 480;
-
-std::string digits(double x) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.2f", x);
-  return text;
-}
 
 /// Neighbouring jobs differ: hues go round by the golden angle.
 std::string colour(std::size_t job) {
@@ -35,10 +28,10 @@ class Panel {
   [[nodiscard]] double bottom() const { return top_ + device_ * devices_ + kFoot; }
 
   [[nodiscard]] std::string drawn(const ScheduleOutcome& outcome) const {
-    std::string svg =
-        "<text class=\"title\" x=\"" + digits(kLeft) + "\" y=\"" + digits(top_ - 8) + "\">" + xml_escaped(outcome.policy) + "</text>\n";
-    svg += "<rect class=\"idle\" x=\"" + digits(kLeft) + "\" y=\"" + digits(top_) + "\" width=\"" + digits(kWidth - kLeft - kRight) +
-           "\" height=\"" + digits(device_ * devices_) + "\"/>\n";
+    std::string svg = "<text class=\"title\" x=\"" + two_decimals(kLeft) + "\" y=\"" + two_decimals(top_ - 8) + "\">" +
+                      xml_escaped(outcome.policy) + "</text>\n";
+    svg += "<rect class=\"idle\" x=\"" + two_decimals(kLeft) + "\" y=\"" + two_decimals(top_) + "\" width=\"" +
+           two_decimals(kWidth - kLeft - kRight) + "\" height=\"" + two_decimals(device_ * devices_) + "\"/>\n";
     for (const auto& stay : outcome.stays) svg += bars(stay);
     return svg + names_of_nodes() + clock();
   }
@@ -49,8 +42,8 @@ class Panel {
 
   [[nodiscard]] std::string bar(Seconds from, Seconds to, int first, int count, const std::string& fill) const {
     if (!(to > from)) return {};
-    return "<rect x=\"" + digits(x(from)) + "\" y=\"" + digits(y(first)) + "\" width=\"" + digits(std::max(x(to) - x(from), 0.3)) +
-           "\" height=\"" + digits(device_ * count) + "\" fill=\"" + fill + "\"/>";
+    return "<rect x=\"" + two_decimals(x(from)) + "\" y=\"" + two_decimals(y(first)) + "\" width=\"" +
+           two_decimals(std::max(x(to) - x(from), 0.3)) + "\" height=\"" + two_decimals(device_ * count) + "\" fill=\"" + fill + "\"/>";
   }
 
   /// Devices side by side are one bar.
@@ -69,8 +62,8 @@ class Panel {
     const double room = x(stay.to) - x(stay.from);
     constexpr double kLetter = 6;
     if (room > kLetter * static_cast<double>(job.name.size()) && device_ * static_cast<double>(stay.devices.size()) >= kHighestDevice)
-      svg += "<text class=\"job\" x=\"" + digits(x(stay.from) + 3) + "\" y=\"" + digits(y(stay.devices.front()) + kHighestDevice - 1) +
-             "\">" + xml_escaped(job.name) + "</text>";
+      svg += "<text class=\"job\" x=\"" + two_decimals(x(stay.from) + 3) + "\" y=\"" +
+             two_decimals(y(stay.devices.front()) + kHighestDevice - 1) + "\">" + xml_escaped(job.name) + "</text>";
     return svg + "</g>\n";
   }
 
@@ -79,11 +72,11 @@ class Panel {
     const int every = std::max(1, static_cast<int>(std::ceil(kLine / (device_ * node_.devices))));
     std::string svg;
     for (int node = 0; node < node_.count; ++node) {
-      const auto at = digits(y(node * node_.devices));
-      if (node > 0) svg += "<path class=\"line\" d=\"M" + digits(kLeft) + " " + at + "H" + digits(kWidth - kRight) + "\"/>";
+      const auto at = two_decimals(y(node * node_.devices));
+      if (node > 0) svg += "<path class=\"line\" d=\"M" + two_decimals(kLeft) + " " + at + "H" + two_decimals(kWidth - kRight) + "\"/>";
       if (node % every == 0)
-        svg += "<text x=\"" + digits(kLeft - 6) + "\" y=\"" + digits(y(node * node_.devices) + kLine - 2) + "\" text-anchor=\"end\">node " +
-               std::to_string(node) + "</text>";
+        svg += "<text x=\"" + two_decimals(kLeft - 6) + "\" y=\"" + two_decimals(y(node * node_.devices) + kLine - 2) +
+               "\" text-anchor=\"end\">node " + std::to_string(node) + "</text>";
     }
     return svg + "\n";
   }
@@ -93,7 +86,7 @@ class Panel {
     std::string svg;
     for (int n = 0; n <= kTicks; ++n) {
       const Seconds at = end_ * (static_cast<double>(n) / kTicks);
-      svg += "<text x=\"" + digits(x(at)) + "\" y=\"" + digits(bottom() - kFoot + 14) + "\" text-anchor=\"" +
+      svg += "<text x=\"" + two_decimals(x(at)) + "\" y=\"" + two_decimals(bottom() - kFoot + 14) + "\" text-anchor=\"" +
              (n == 0        ? "start"
               : n == kTicks ? "end"
                             : "middle") +
@@ -121,7 +114,7 @@ std::string to_svg(std::span<const Job> jobs, std::span<const ScheduleOutcome> o
     body += panel.drawn(outcome);
     bottom = panel.bottom();
   }
-  return "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + digits(kWidth) + " " + digits(bottom) +
+  return "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + two_decimals(kWidth) + " " + two_decimals(bottom) +
          "\" font-family=\"system-ui, sans-serif\" font-size=\"11\">\n"
          "<style>text{fill:#444}.title{font-size:14px;font-weight:600}.job{fill:#fff}.idle{fill:#eee}.line{stroke:#fff;stroke-width:.5;"
          "fill:none}"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/mean.hpp"
 #include "base/random.hpp"
 #include "predict/plan_input.hpp"
 #include "predict/predictor_around.hpp"
@@ -65,16 +66,13 @@ class Meetings {
       arrived.emplace_back(replicas_);
       for (std::size_t r = 0; r < replicas_; ++r) arrived[n][r] = left[r] + time_to_meeting(r, n);
       for (std::size_t r = 0; r < replicas_; ++r) left[r] = std::max(arrived[n][r], awaited(arrived, r));
-      if (n + 1 == meetings / 4) behind_warm_up = mean(left);
+      if (n + 1 == meetings / 4) behind_warm_up = mean_of(left);
     }
-    return (mean(left) - behind_warm_up) / static_cast<double>(meetings - meetings / 4) / static_cast<double>(plan_.local_steps);
+    return (mean_of(left) - behind_warm_up) / static_cast<double>(meetings - meetings / 4) / static_cast<double>(plan_.local_steps);
   }
 
  private:
   static constexpr std::size_t kDraws = 1'000'000, kFewest = 40, kMost = 4000;
-  static double mean(const std::vector<double>& values) {
-    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-  }
 
   [[nodiscard]] double time_to_meeting(std::size_t replica, std::size_t meeting) const {
     constexpr std::int64_t kFew = 8;  // of more steps the sum is as good as normal

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 
 #include "base/error.hpp"
 #include "base/xml.hpp"
@@ -40,7 +39,7 @@ std::string cells(const ComparedRow& row, bool both, double step) {
   if (both)
     text += "<td>" + seconds_text(row.measured) + "</td><td>" + seconds_text(row.error()) + "</td>";
   else
-    text += "<td>" + fixed(step > 0 ? 100 * row.predicted / step : 0) + " %</td>";
+    text += "<td>" + two_decimals(step > 0 ? 100 * row.predicted / step : 0) + " %</td>";
   return text + "</tr>\n";
 }
 
@@ -74,7 +73,7 @@ StepAccount mean_account(const Trace& trace, const StepRecord& step) {
 }
 
 std::string share_of(double seconds, double step) {
-  return "<td>" + seconds_text(seconds) + "</td><td>" + fixed(step > 0 ? kPercent * seconds / step : 0) + " %</td>";
+  return "<td>" + seconds_text(seconds) + "</td><td>" + two_decimals(step > 0 ? kPercent * seconds / step : 0) + " %</td>";
 }
 
 /// Of the fullest rank.
@@ -102,7 +101,7 @@ std::string summary(std::span<const Trace> traces) {
     const auto account = mean_account(t, step);
     text += std::string("<tr") + (seconds == best ? " class=\"best\"" : "") + "><td class=\"text\">" + xml_escaped(t.kind) +
             "</td><td class=\"text\">" + xml_escaped(t.plan) + "</td><td>" + seconds_text(seconds) + "</td><td>" +
-            fixed(best > 0 ? kPercent * (seconds / best - 1) : 0) + " %</td>" + share_of(account.compute, seconds) +
+            two_decimals(best > 0 ? kPercent * (seconds / best - 1) : 0) + " %</td>" + share_of(account.compute, seconds) +
             share_of(account.exposed, seconds) + share_of(account.idle, seconds) + "<td>" + most_memory(t, step) + "</td></tr>\n";
   }
   return text + "</table></div>\n";
@@ -153,12 +152,6 @@ std::string title_of(const FoundPlans* found, std::span<const Trace> traces) {
 }
 
 }  // namespace
-
-std::string fixed(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f", value);
-  return text;
-}
 
 std::string seconds_text(double seconds) { return xml_escaped(rehearsal::to_text(Seconds(seconds))); }
 

@@ -11,7 +11,6 @@ namespace rehearsal::traces {
 [[nodiscard]] std::string_view timeline_script();  ///< draws what timeline_data() says into #timeline-0, #timeline-1, ...
 
 inline constexpr double kPercent = 100;
-[[nodiscard]] std::string fixed(double);         ///< two digits behind the point
 [[nodiscard]] std::string seconds_text(double);  ///< "12.3 ms", escaped
 
 }  // namespace rehearsal::traces

@@ -58,7 +58,7 @@ Axis axis_of(std::span<const FoundPlan> plans, double FoundPlan::*value, double 
 }
 
 std::string label_at(double x, double y, const char* anchor, const std::string& text) {
-  return "<text x=\"" + fixed(x) + "\" y=\"" + fixed(y) + "\" text-anchor=\"" + anchor + "\">" + text + "</text>";
+  return "<text x=\"" + two_decimals(x) + "\" y=\"" + two_decimals(y) + "\" text-anchor=\"" + anchor + "\">" + text + "</text>";
 }
 
 /// Time and memory of every plan; those that nothing beats in both are joined.
@@ -66,10 +66,10 @@ std::string front(std::span<const FoundPlan> plans) {
   constexpr double kWidth = 560, kHeight = 260, kLeft = 80, kBottom = 40, kMargin = 12, kRight = 36;
   const auto x = axis_of(plans, &FoundPlan::step_seconds, kLeft, kWidth - kRight);
   const auto y = axis_of(plans, &FoundPlan::memory_bytes, kHeight - kBottom, kMargin);
-  std::string svg = "<svg class=\"front\" viewBox=\"0 0 " + fixed(kWidth) + " " + fixed(kHeight) +
+  std::string svg = "<svg class=\"front\" viewBox=\"0 0 " + two_decimals(kWidth) + " " + two_decimals(kHeight) +
                     "\" style=\"width:100%;max-width:700px\" role=\"img\">";
-  svg += "<path d=\"M" + fixed(kLeft) + " " + fixed(kMargin) + "V" + fixed(kHeight - kBottom) + "H" + fixed(kWidth - kRight) +
-         "\" fill=\"none\" stroke=\"var(--line)\"/>";
+  svg += "<path d=\"M" + two_decimals(kLeft) + " " + two_decimals(kMargin) + "V" + two_decimals(kHeight - kBottom) + "H" +
+         two_decimals(kWidth - kRight) + "\" fill=\"none\" stroke=\"var(--line)\"/>";
   constexpr int kTicks = 4;
   for (int n = 0; n <= kTicks; ++n) {
     const double time = x.least + (x.most - x.least) * n / kTicks, memory = y.least + (y.most - y.least) * n / kTicks;
@@ -83,11 +83,11 @@ std::string front(std::span<const FoundPlan> plans) {
   std::ranges::sort(best, {}, [](const FoundPlan* p) { return p->step_seconds; });
   std::string line;
   for (const auto* plan : best)
-    line += (line.empty() ? "M" : "L") + fixed(x.at(plan->step_seconds)) + " " + fixed(y.at(plan->memory_bytes));
+    line += (line.empty() ? "M" : "L") + two_decimals(x.at(plan->step_seconds)) + " " + two_decimals(y.at(plan->memory_bytes));
   svg += "<path d=\"" + line + "\" fill=\"none\" stroke=\"var(--forward)\"/>";
   for (const auto& plan : plans)
-    svg += "<circle cx=\"" + fixed(x.at(plan.step_seconds)) + "\" cy=\"" + fixed(y.at(plan.memory_bytes)) + "\" r=\"5\" fill=\"var(--" +
-           (on_front(plan, plans) ? "forward" : "prologue") + ")\"><title>" + xml_escaped(plan.plan) + ": " +
+    svg += "<circle cx=\"" + two_decimals(x.at(plan.step_seconds)) + "\" cy=\"" + two_decimals(y.at(plan.memory_bytes)) +
+           "\" r=\"5\" fill=\"var(--" + (on_front(plan, plans) ? "forward" : "prologue") + ")\"><title>" + xml_escaped(plan.plan) + ": " +
            seconds_text(plan.step_seconds) + ", " + bytes_text(plan.memory_bytes) + "</title></circle>";
   return svg + "</svg>\n<p>Plans on the line are quicker than all that need no more memory.</p>\n";
 }
@@ -105,7 +105,7 @@ std::string bar(const FoundPlan& plan) {
   const double step = plan.compute + plan.communication + plan.bubble + plan.rest;
   std::string text = "<span class=\"bar\">";
   for (const auto& part : kParts)
-    text += "<i style=\"width:" + fixed(step > 0 ? kPercent * plan.*part.seconds / step : 0) + "%;background:var(--" + part.colour +
+    text += "<i style=\"width:" + two_decimals(step > 0 ? kPercent * plan.*part.seconds / step : 0) + "%;background:var(--" + part.colour +
             ")\" title=\"" + part.name + ": " + seconds_text(plan.*part.seconds) + "\"></i>";
   return text + "</span>";
 }

@@ -12,14 +12,8 @@ namespace {
 
 constexpr double kPictureWidth = 720, kPanelHeight = 200, kLeftEdge = 90, kRightEdge = 36, kTopEdge = 34, kBetween = 46;
 
-std::string digits_of(double x) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.2f", x);
-  return text;
-}
-
 std::string text_at(double x, double y, const std::string& anchor, const std::string& text) {
-  return "<text x=\"" + digits_of(x) + "\" y=\"" + digits_of(y) + "\" text-anchor=\"" + anchor + "\">" + text + "</text>\n";
+  return "<text x=\"" + two_decimals(x) + "\" y=\"" + two_decimals(y) + "\" text-anchor=\"" + anchor + "\">" + text + "</text>\n";
 }
 
 std::string duration(double seconds) {
@@ -49,16 +43,17 @@ class ReturnPanel {
         y_{low(), std::max(high(), 1.25 * low()), top + kPanelHeight, top} {}
 
   [[nodiscard]] std::string drawn(const std::string& title, std::string (*written)(double)) const {
-    std::string svg = "<text class=\"title\" x=\"" + digits_of(kLeftEdge) + "\" y=\"" + digits_of(y_.to - 10) + "\">" + title + "</text>\n";
-    svg += "<path class=\"frame\" d=\"M" + digits_of(x_.from) + " " + digits_of(y_.to) + "V" + digits_of(y_.from) + "H" + digits_of(x_.to) +
-           "\"/>\n";
+    std::string svg =
+        "<text class=\"title\" x=\"" + two_decimals(kLeftEdge) + "\" y=\"" + two_decimals(y_.to - 10) + "\">" + title + "</text>\n";
+    svg += "<path class=\"frame\" d=\"M" + two_decimals(x_.from) + " " + two_decimals(y_.to) + "V" + two_decimals(y_.from) + "H" +
+           two_decimals(x_.to) + "\"/>\n";
     for (const double value : {y_.low, y_.high}) svg += text_at(x_.from - 8, y_.at(value) + 4, "end", written(value));
     for (const auto& p : points_) svg += text_at(x_.at(p.batch), y_.from + 16, "middle", std::to_string(static_cast<long long>(p.batch)));
     std::string line;
-    for (const auto& p : points_) line += (line.empty() ? "" : " ") + digits_of(x_.at(p.batch)) + "," + digits_of(y_.at(p.*value_));
+    for (const auto& p : points_) line += (line.empty() ? "" : " ") + two_decimals(x_.at(p.batch)) + "," + two_decimals(y_.at(p.*value_));
     svg += "<polyline class=\"line\" points=\"" + line + "\"/>\n";
     for (const auto& p : points_)
-      svg += "<circle cx=\"" + digits_of(x_.at(p.batch)) + "\" cy=\"" + digits_of(y_.at(p.*value_)) + "\" r=\"3.5\"><title>batch " +
+      svg += "<circle cx=\"" + two_decimals(x_.at(p.batch)) + "\" cy=\"" + two_decimals(y_.at(p.*value_)) + "\" r=\"3.5\"><title>batch " +
              std::to_string(static_cast<long long>(p.batch)) + ": " + written(p.*value_) + "</title></circle>\n";
     return svg;
   }
@@ -67,14 +62,14 @@ class ReturnPanel {
   [[nodiscard]] std::string halving() const {
     const auto& first = points_.front();
     const double last = std::min(x_.high, x_.low * (first.*value_ / y_.low));
-    return "<path class=\"ideal\" d=\"M" + digits_of(x_.at(first.batch)) + " " + digits_of(y_.at(first.*value_)) + "L" +
-           digits_of(x_.at(last)) + " " + digits_of(y_.at(first.*value_ * first.batch / last)) +
+    return "<path class=\"ideal\" d=\"M" + two_decimals(x_.at(first.batch)) + " " + two_decimals(y_.at(first.*value_)) + "L" +
+           two_decimals(x_.at(last)) + " " + two_decimals(y_.at(first.*value_ * first.batch / last)) +
            "\"><title>half of the time for twice the batch</title></path>\n";
   }
 
   [[nodiscard]] std::string mark(double batch) const {
     if (batch < x_.low || batch > x_.high) return {};
-    return "<path class=\"critical\" d=\"M" + digits_of(x_.at(batch)) + " " + digits_of(y_.to) + "V" + digits_of(y_.from) +
+    return "<path class=\"critical\" d=\"M" + two_decimals(x_.at(batch)) + " " + two_decimals(y_.to) + "V" + two_decimals(y_.from) +
            "\"><title>critical batch</title></path>\n";
   }
 
@@ -91,7 +86,7 @@ class ReturnPanel {
 
 std::string to_svg(std::span<const BatchPoint> points, std::optional<double> critical, const std::string& target) {
   const double second = kTopEdge + kPanelHeight + kBetween + 20, height = second + kPanelHeight + 30;
-  std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + digits_of(kPictureWidth) + " " + digits_of(height) +
+  std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + two_decimals(kPictureWidth) + " " + two_decimals(height) +
                     "\" font-family=\"system-ui, sans-serif\" font-size=\"11\">\n"
                     "<style>text{fill:#444}.title{font-size:13px;font-weight:600}.frame{stroke:#999;fill:none}.line{stroke:#2563eb;"
                     "stroke-width:2;fill:none}.ideal{stroke:#999;stroke-dasharray:5 4;fill:none}.critical{stroke:#d97706;"
