@@ -36,16 +36,13 @@ int paid_devices(const platforms::Platform& platform, int ranks) {
 }
 
 std::string price_basis(const platforms::Platform& platform) {
-  const auto sourced = [](const std::string& figure, const std::string& source) {
-    return figure + " (" + (source.empty() ? "no source given" : source) + ")";
-  };
   std::vector<std::string> rents;
   for (const auto& node : platform.nodes)
     if (node.price.value.value() > 0)
-      rents.push_back(sourced(to_exact_text(node.price.value) + " for a node of " + std::to_string(node.devices), node.price.source));
+      rents.push_back(with_source(to_exact_text(node.price.value) + " for a node of " + std::to_string(node.devices), node.price));
   if (!rents.empty()) return joined(rents, "; ") + "; nodes in use are paid whole";
   if (platform.electricity_price.value.value() > 0)
-    return "electricity alone: " + sourced(to_exact_text(platform.electricity_price.value), platform.electricity_price.source) +
+    return "electricity alone: " + with_source(to_exact_text(platform.electricity_price.value), platform.electricity_price) +
            "; the platform says no price of its nodes (--price X)";
   return "nothing: the platform says no price of its nodes or of electricity (--price X)";
 }

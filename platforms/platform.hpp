@@ -29,6 +29,11 @@ struct Sourced {
   [[nodiscard]] T operator*() const { return value; }
   friend bool operator==(const Sourced&, const Sourced&) = default;
 };
+/// "10 $/h (a quote)": `figure` is a text of it.
+template <class T>
+[[nodiscard]] std::string with_source(const std::string& figure, const Sourced<T>& sourced) {
+  return figure + " (" + (sourced.source.empty() ? "no source given" : sourced.source) + ")";
+}
 
 enum class DeviceKind : std::uint8_t { Cpu, Gpu, Accelerator };
 inline constexpr std::array<std::string_view, 3> kDeviceKindNames{"cpu", "gpu", "accelerator"};

@@ -47,11 +47,6 @@ std::string duration(Seconds time) {
   return to_text(time);
 }
 
-template <class T>
-std::string with_source(const std::string& figure, const platforms::Sourced<T>& sourced) {
-  return figure + " (" + (sourced.source.empty() ? "no source given" : sourced.source) + ")";
-}
-
 bool asks(const GoodputQuestion& q) {
   return q.every || q.failures_per_device_day || q.wait || q.restart || q.replacement || q.storage || q.spares != 0;
 }

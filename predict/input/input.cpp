@@ -238,11 +238,6 @@ void check_cache(const InputQuestion& q, const platforms::Platform& platform) {
   }
 }
 
-template <class Q>
-std::string sourced_figure(const std::string& figure, const Sourced<Q>& sourced) {
-  return figure + " (" + (sourced.source.empty() ? "no source given" : sourced.source) + ")";
-}
-
 }  // namespace
 
 Interval InputTimes::step(const Interval& computing) const { return longer(sum(computing, beside), pace); }
@@ -296,21 +291,21 @@ std::string grounds_of(const InputQuestion& q, const platforms::Platform& platfo
   std::vector<std::string> says;
   if (on_disk(q, platform)) {
     says.push_back("samples lie on the nodes' own disks, " +
-                   sourced_figure("which are read at " + to_text(storage.disk_bandwidth->value), *storage.disk_bandwidth));
+                   with_source("which are read at " + to_text(storage.disk_bandwidth->value), *storage.disk_bandwidth));
   } else {
     if (storage.bandwidth)
-      says.push_back("one node reads the shared file system at " + sourced_figure(to_text(storage.bandwidth->value), *storage.bandwidth));
+      says.push_back("one node reads the shared file system at " + with_source(to_text(storage.bandwidth->value), *storage.bandwidth));
     if (storage.bandwidth_while_all)
-      says.push_back(sourced_figure(to_text(storage.bandwidth_while_all->value) + " of it are a node's while all " +
-                                        std::to_string(platforms::node_count(platform)) + " read",
-                                    *storage.bandwidth_while_all));
+      says.push_back(with_source(to_text(storage.bandwidth_while_all->value) + " of it are a node's while all " +
+                                     std::to_string(platforms::node_count(platform)) + " read",
+                                 *storage.bandwidth_while_all));
     if (platform.storage && platform.storage->bandwidth)
       says.push_back("all nodes together read it at " +
-                     sourced_figure(to_text(platform.storage->bandwidth->value), *platform.storage->bandwidth));
+                     with_source(to_text(platform.storage->bandwidth->value), *platform.storage->bandwidth));
     if (!platform.storage || !platform.storage->latency) says.emplace_back("what a request costs is not known, and left out");
   }
   if (const auto work = work_of_sample(q.data, storage); work.value.value() > 0)
-    says.push_back("one core prepares a sample in " + sourced_figure(to_text(work.value), work));
+    says.push_back("one core prepares a sample in " + with_source(to_text(work.value), work));
   if (q.cache != nullptr && q.cache != &cache_kinds().front()) says.push_back(std::string(q.cache->description));
   std::string text;
   for (const auto& sentence : says) text += (text.empty() ? "" : "; ") + sentence;
