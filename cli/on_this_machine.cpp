@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "base/cpu_time.hpp"
 #include "base/error.hpp"
-#include "base/thread_time.hpp"
 #include "exec/backends.hpp"
 #include "exec/data/data.hpp"
 #include "exec/data/values/wanted.hpp"

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -11,11 +10,13 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/cpu_time.hpp"
 #include "base/error.hpp"
 #include "cli/command.hpp"
 #include "cli/commands/bench_parts.hpp"
 #include "cli/commands/bench_step.hpp"
 #include "cli/platform_options.hpp"
+#include "exec/comm/communicator.hpp"
 #include "formats/onnx/model_export.hpp"
 #include "formats/onnx/model_import.hpp"
 #include "formats/onnx/wire.hpp"
@@ -38,21 +39,11 @@ struct BenchOptions {
   bool roofline = false;
 };
 
-double now_of_bench() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-/// CPU seconds of this process, which other processes of a busy machine do not change.
-double cpu_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
 template <class Work>
 double cpu_seconds_of(Work&& work) {
-  const double begin = cpu_seconds();
+  const double begin = process_seconds();
   work();
-  return cpu_seconds() - begin;
+  return process_seconds() - begin;
 }
 
 /// A file that is gone with it.
@@ -222,11 +213,11 @@ Json bench_simulate(const BenchOptions& o) {
   const auto step = predictor.playable(plan);
   const auto simulator = predict::open_simulator("full");
   const auto closed_form = predict::closed_form_evaluator();
-  const double begin = now_of_bench();
+  const double begin = exec::now_seconds();
   const auto played = predictor.played(step, *simulator, nullptr);
-  const double simulated = now_of_bench();
+  const double simulated = exec::now_seconds();
   (void)predictor.played(step, *closed_form, nullptr);
-  const double closed = now_of_bench();
+  const double closed = exec::now_seconds();
   return {{"ranks", step.program.ranks},
           {"events", played.events},
           {"simulation_seconds", simulated - begin},

@@ -1,16 +1,15 @@
 // How fast samples can be had, with nothing that uses them.
-#include <sys/resource.h>
-
 #include <algorithm>
-#include <chrono>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/cpu_time.hpp"
 #include "base/error.hpp"
 #include "cli/commands/bench_parts.hpp"
 #include "cli/data_options.hpp"
 #include "cli/model_options.hpp"
+#include "exec/comm/communicator.hpp"
 #include "exec/comm/usable_cores.hpp"
 #include "exec/data/data.hpp"
 #include "exec/data/values/wanted.hpp"
@@ -23,16 +22,6 @@ struct BenchDataOptions {
   DataFlags data;
   std::int64_t steps = 30;
 };
-
-double now_of_bench_data() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-/// Of all threads of this process.
-double processor_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 struct Speed {
   double samples_per_second = 0, bytes_per_second = 0, processor_seconds_per_sample = 0;
@@ -51,10 +40,10 @@ Speed speed_of(const exec::DataOptions& options, const graph::TrainingGraph& tra
   };
   step(0);
   const auto before = data->figures().bytes;
-  const double begin = now_of_bench_data(), worked = processor_seconds();
+  const double begin = exec::now_seconds(), worked = process_seconds();
   for (std::int64_t n = 1; n <= steps; ++n) step(n);
-  const double seconds = now_of_bench_data() - begin, samples = static_cast<double>(steps * training.batch);
-  return {samples / seconds, static_cast<double>(data->figures().bytes - before) / seconds, (processor_seconds() - worked) / samples};
+  const double seconds = exec::now_seconds() - begin, samples = static_cast<double>(steps * training.batch);
+  return {samples / seconds, static_cast<double>(data->figures().bytes - before) / seconds, (process_seconds() - worked) / samples};
 }
 
 int bench_data(const BenchDataOptions& o, Terminal& terminal) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/thread_time.hpp"
+#include "base/cpu_time.hpp"
 #include "exec/comm/communicator.hpp"
 #include "exec/comm/usable_cores.hpp"
 #include "exec/host/fast.hpp"

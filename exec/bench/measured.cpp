@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/cpu_time.hpp"
 #include "base/error.hpp"
-#include "base/thread_time.hpp"
 #include "exec/comm/communicator.hpp"
 #include "exec/host/cpu_backend.hpp"
 #include "exec/kernels/narrow.hpp"

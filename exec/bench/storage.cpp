@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/cpu_time.hpp"
 #include "base/error.hpp"
-#include "base/thread_time.hpp"
 #include "exec/comm/communicator.hpp"
 #include "exec/comm/usable_cores.hpp"
 #include "exec/data/pictures/picture_input.hpp"

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/thread_time.hpp"
+#include "base/cpu_time.hpp"
 #include "exec/comm/communicator.hpp"
 
 namespace rehearsal::exec {
