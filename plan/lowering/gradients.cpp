@@ -11,14 +11,6 @@ using graph::NodeId;
 using graph::Phase;
 using graph::TensorId;
 
-namespace {
-
-constexpr std::int64_t aligned_of_gradients(std::int64_t bytes) {
-  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-}
-
-}  // namespace
-
 void RoleBuilder::plan_gradients() {
   // In the order in which the backward pass produces them.
   std::vector<TensorId> gradients;
@@ -59,7 +51,7 @@ void RoleBuilder::add_to_bucket(TensorId t) {
   auto& whole = role_.buffers[open->buffer];
   part.part_of = open->buffer;
   part.part_offset = whole.bytes;
-  whole.bytes += aligned_of_gradients(part.bytes);
+  whole.bytes += buffer_aligned(part.bytes);
   whole.shapes = {{whole.bytes / static_cast<std::int64_t>(size_of(whole.dtype))}};
   open->gradients.push_back(t);
   ++open->missing;

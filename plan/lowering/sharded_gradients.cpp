@@ -13,10 +13,6 @@ using graph::TensorId;
 
 namespace {
 
-constexpr std::int64_t aligned_of_sharded_gradients(std::int64_t bytes) {
-  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-}
-
 bool is_scatter(const ConversionStep& step) { return step.kind == ConversionKind::ReduceScatter; }
 
 }  // namespace
@@ -187,7 +183,7 @@ void RoleBuilder::DealtGradients::set_parts(Bucket& bucket, BufferIndex parts) {
     auto part = b_.describe(g.tensor, layout, b_.shapes_of(g.tensor, layout), b_.update_);
     part.part_of = parts;
     part.part_offset = bytes;
-    bytes += aligned_of_sharded_gradients(part.bytes);
+    bytes += buffer_aligned(part.bytes);
     g.part = b_.new_buffer(std::move(part), nullptr);
   }
   auto& all = b_.role_.buffers[parts];

@@ -10,10 +10,6 @@
 namespace rehearsal::plan {
 namespace {
 
-constexpr std::int64_t aligned_of_planner(std::int64_t bytes) {
-  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-}
-
 /// Requests that have their place, sorted by it: copies that lie side by side, since every request is held against all of them.
 struct PlacedRequest {
   std::int64_t offset, top;
@@ -278,7 +274,7 @@ std::int64_t place(Role& role, const Timeline& timeline, std::int64_t origin, Be
     const bool needed = lives[b].used() || is_apart(buffer.lifetime);
     if (buffer.part_of != kNoBuffer || !needed || !belongs(buffer)) continue;
     const auto life = planned_life(buffer, lives[b], timeline);
-    requests.push_back({aligned_of_planner(buffer.bytes) * buffer.versions, life.begin, life.end});
+    requests.push_back({buffer_aligned(buffer.bytes) * buffer.versions, life.begin, life.end});
     owners.push_back(b);
   }
   const auto height = lay_out(requests);
@@ -313,7 +309,7 @@ void count_categories(Role& role, const Timeline& timeline) {
     }
   };
   each([&](const Buffer& buffer, Life life, bool in_block) {
-    const auto bytes = aligned_of_planner(buffer.bytes) * buffer.versions;
+    const auto bytes = buffer_aligned(buffer.bytes) * buffer.versions;
     auto& changes = live[in_block ? 1 : 0];
     changes[static_cast<std::size_t>(life.begin)] += bytes;
     changes[static_cast<std::size_t>(life.end) + 1] -= bytes;
@@ -326,7 +322,7 @@ void count_categories(Role& role, const Timeline& timeline) {
   each([&](const Buffer& buffer, Life life, bool in_block) {
     const auto fullest = peak[in_block ? 1 : 0];
     if (life.begin > fullest || life.end < fullest) return;
-    const auto bytes = aligned_of_planner(buffer.bytes) * buffer.versions * (in_block ? memory.in_flight : 1);
+    const auto bytes = buffer_aligned(buffer.bytes) * buffer.versions * (in_block ? memory.in_flight : 1);
     memory.by_category[static_cast<std::size_t>(buffer.category)] += bytes;
     counted += bytes;
   });
@@ -338,7 +334,7 @@ void count_categories(Role& role, const Timeline& timeline) {
 void plan_host_memory(Role& role, const Timeline& timeline) {
   const auto common = place(role, timeline, 0, [](const Buffer& b) { return b.on_host && b.lifetime != Lifetime::Saved; });
   const auto saved = place(role, timeline, common, [](const Buffer& b) { return b.on_host && b.lifetime == Lifetime::Saved; });
-  role.memory.host_saved_stride = aligned_of_planner(saved);
+  role.memory.host_saved_stride = buffer_aligned(saved);
   role.memory.host_bytes = common + role.memory.host_saved_stride * role.memory.in_flight;
 }
 
@@ -358,7 +354,7 @@ void plan_memory(Role& role, int in_flight, bool steps_overlap) {
     // stands beside a common area in which a body's transients share memory over time.
     const auto common = place(role, timeline, 0, [](const Buffer& b) { return !b.on_host && b.lifetime != Lifetime::Saved; });
     const auto saved = place(role, timeline, common, [](const Buffer& b) { return !b.on_host && b.lifetime == Lifetime::Saved; });
-    role.memory.saved_stride = aligned_of_planner(saved);
+    role.memory.saved_stride = buffer_aligned(saved);
     role.memory.arena_bytes = common + role.memory.saved_stride * in_flight;
     role.memory.lower_bound_bytes += saved * (in_flight - 1);
   }

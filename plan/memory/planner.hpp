@@ -28,9 +28,11 @@ std::int64_t lay_out(std::vector<MemoryRequest>& requests);
 void plan_memory(Role& role, int in_flight, bool steps_overlap = false);
 
 inline constexpr std::int64_t kBufferAlignment = 64;
-/// Bytes between two versions of weights.
-[[nodiscard]] constexpr std::int64_t version_stride(std::int64_t bytes) {
+/// The next multiple of it.
+[[nodiscard]] constexpr std::int64_t buffer_aligned(std::int64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
+/// Bytes between two versions of weights.
+[[nodiscard]] constexpr std::int64_t version_stride(std::int64_t bytes) { return buffer_aligned(bytes); }
 
 }  // namespace rehearsal::plan
