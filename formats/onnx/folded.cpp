@@ -9,6 +9,7 @@
 
 #include "base/random.hpp"
 #include "formats/onnx/quoted_list.hpp"
+#include "graph/ops/strided.hpp"
 
 namespace rehearsal::formats {
 namespace {
@@ -83,16 +84,10 @@ struct FoldedRows {
   }
 };
 
-std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& shape) {
-  std::vector<std::int64_t> strides(shape.size(), 1);
-  for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
-  return strides;
-}
-
 /// The elements in the order of `axes`.
 std::vector<std::byte> permuted(const std::vector<std::byte>& bytes, const std::vector<std::int64_t>& shape,
                                 const std::vector<std::size_t>& axes, std::size_t element) {
-  const auto strides = strides_of(shape);
+  const auto strides = graph::row_major_strides(shape);
   std::vector<std::byte> result(bytes.size());
   std::vector<std::int64_t> at(shape.size(), 0);
   for (std::size_t i = 0; i * element < bytes.size(); ++i) {

@@ -92,6 +92,12 @@ StridedView tiled_view(const Shape& shape, const std::vector<std::int64_t>& repe
   return view;
 }
 
+std::vector<TensorType> infer_along_axis(const NodeView& node) {
+  require_inputs(node, 1, 1);
+  (void)axis_of(node, 0);
+  return infer_same(node);
+}
+
 SplitRule labels_with_whole_axis(const NodeView& node, std::size_t axis) {
   SplitRule rule = elementwise_labels(node);
   rule.kinds[axis] = LabelKind::Opaque;

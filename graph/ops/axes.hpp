@@ -30,6 +30,9 @@ struct Range1 {
 /// A tensor of `shape` whose dimension d is read `repeats`[d] times.
 [[nodiscard]] StridedView tiled_view(const Shape& shape, const std::vector<std::int64_t>& repeats);
 
+/// Types for rows whose only result is like their only operand, of which they take attribute axis (0 where it is missing).
+[[nodiscard]] std::vector<TensorType> infer_along_axis(const NodeView&);
+
 /// Every dimension of result 0 parallel, except `axis`, which the operator needs whole. Operands are like result 0.
 [[nodiscard]] SplitRule labels_with_whole_axis(const NodeView&, std::size_t axis);
 

@@ -193,12 +193,6 @@ SplitRule position_labels(const NodeView& node) {
 
 // CumSum: attributes axis, exclusive, reverse
 
-std::vector<TensorType> infer_cumsum(const NodeView& node) {
-  require_inputs(node, 1, 1);
-  (void)axis_of(node, 0);
-  return infer_same(node);
-}
-
 SplitRule cumsum_labels(const NodeView& node) { return labels_with_whole_axis(node, axis_of(node, 0)); }
 
 void cumsum_gradient(GradientContext& g) {
@@ -285,7 +279,7 @@ constexpr OpSchema kReductionRows[] = {
     {.name = "CumSum",
      .description = "running sum along the attribute axis; exclusive leaves out the element itself, reverse starts at the end",
      .family = CostFamily::Reduction,
-     .infer = infer_cumsum,
+     .infer = infer_along_axis,
      .labels = cumsum_labels,
      .work = reduction_work,
      .gradient = cumsum_gradient,

@@ -14,12 +14,6 @@ namespace {
 
 // Roll: attributes axis and shift
 
-std::vector<TensorType> infer_roll(const NodeView& node) {
-  require_inputs(node, 1, 1);
-  (void)axis_of(node, 0);
-  return infer_same(node);
-}
-
 SplitRule roll_labels(const NodeView& node) { return labels_with_whole_axis(node, axis_of(node, 0)); }
 
 void roll_gradient(GradientContext& g) {
@@ -69,7 +63,7 @@ constexpr OpSchema kRotationRows[] = {
     {.name = "Roll",
      .description = "elements along the attribute axis shifted by the attribute shift, those that leave at one end enter at the other",
      .family = CostFamily::Movement,
-     .infer = infer_roll,
+     .infer = infer_along_axis,
      .labels = roll_labels,
      .gradient = roll_gradient,
      .linear = LinearIn::First},

@@ -26,6 +26,12 @@ void require_positive_values(const std::vector<std::int64_t>& values, const char
 
 }  // namespace
 
+std::int64_t Window::high_for(std::size_t d, std::int64_t size, std::int64_t windows) const {
+  const std::int64_t room = size + low[d] + high[d] - span(d);
+  if (room >= 0 && room / strides[d] + 1 == windows) return high[d];
+  return (windows - 1) * strides[d] + span(d) - size - low[d];
+}
+
 Window window_of(const Attributes& attributes, std::vector<std::int64_t> kernel) {
   const std::size_t rank = kernel.size();
   const std::vector<std::int64_t> pads = per_axis(attributes, "pads", 2 * rank, 0);

@@ -15,6 +15,8 @@ struct Window {
   [[nodiscard]] std::size_t rank() const { return kernel.size(); }
   /// Positions from the first to the last tap of axis d.
   [[nodiscard]] std::int64_t span(std::size_t d) const { return (kernel[d] - 1) * dilations[d] + 1; }
+  /// High padding with which `size` elements of axis d have exactly so many windows: a block of a split image may have fewer than fit.
+  [[nodiscard]] std::int64_t high_for(std::size_t d, std::int64_t size, std::int64_t windows) const;
 };
 
 /// Reads "strides", "dilations" (default 1) and "pads" (default 0; all low sides, then all high sides).

@@ -50,17 +50,10 @@ DnnTensor tensor_of(std::int64_t id, const graph::Shape& shape, DType type, plan
   return t;
 }
 
-/// Padding that makes the windows exactly as many as there are: a block of a split image may have fewer than would fit.
-std::int64_t high_padding_of_convolutions(const ConvolutionsTensors& t, const graph::Window& window, std::size_t d) {
-  const std::int64_t image = t.image[d + 2], windows = t.windows[d + 2], room = image + window.low[d] + window.high[d] - window.span(d);
-  if (room >= 0 && room / window.strides[d] + 1 == windows) return window.high[d];
-  return (windows - 1) * window.strides[d] + window.span(d) - image - window.low[d];
-}
-
 DnnDescriptor convolution_of(const ConvolutionsTensors& t, const graph::Attributes& attributes, DType type) {
   const auto window = graph::window_of(attributes, graph::spatial_of(t.weights));
   std::vector<std::int64_t> high;
-  for (std::size_t d = 0; d < window.rank(); ++d) high.push_back(high_padding_of_convolutions(t, window, d));
+  for (std::size_t d = 0; d < window.rank(); ++d) high.push_back(window.high_for(d, t.image[d + 2], t.windows[d + 2]));
   DnnDescriptor d(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
   const auto low = with_two_dimensions(window.low, 0, 0);

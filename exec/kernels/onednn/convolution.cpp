@@ -30,13 +30,6 @@ memory::desc plain_weights(const Tensors& t) {
   return described({t.type, shape}, plan::Format::Plain);
 }
 
-/// Padding that makes the windows exactly as many as there are: a block of a split image may have fewer than would fit.
-std::int64_t high_padding(const Tensors& t, const graph::Window& window, std::size_t d) {
-  const std::int64_t image = t.image[d + 2], windows = t.windows[d + 2], room = image + window.low[d] + window.high[d] - window.span(d);
-  if (room >= 0 && room / window.strides[d] + 1 == windows) return window.high[d];
-  return (windows - 1) * window.strides[d] + window.span(d) - image - window.low[d];
-}
-
 ConvolutionShape shape_of(const Tensors& t, const graph::Attributes& attributes, bool bias) {
   const auto window = graph::window_of(attributes, graph::spatial_of(t.weights));
   ConvolutionShape s;
@@ -48,7 +41,7 @@ ConvolutionShape shape_of(const Tensors& t, const graph::Attributes& attributes,
     s.strides.push_back(window.strides[d]);
     s.dilations.push_back(window.dilations[d] - 1);
     s.low.push_back(window.low[d]);
-    s.high.push_back(high_padding(t, window, d));
+    s.high.push_back(window.high_for(d, t.image[d + 2], t.windows[d + 2]));
   }
   return s;
 }
