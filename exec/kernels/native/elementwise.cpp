@@ -6,6 +6,7 @@
 
 #include "exec/kernels/native/families.hpp"
 #include "exec/kernels/native/native.hpp"
+#include "exec/kernels/reference/row_pieces.hpp"
 #include "graph/ops/strided.hpp"
 
 namespace rehearsal::exec::native {
@@ -27,19 +28,7 @@ void for_each_piece(const Call& call, const F& body) {
   std::array<graph::StridedView, N + 1> views;
   views[0] = graph::whole_view(in_memory_order(full, order));
   for (std::size_t i = 0; i < N; ++i) views[i + 1] = operand_view(call.in_shape(i), full, order);
-  const graph::RowWalk<N + 1> walk(views);
-  const auto steps = walk.steps();
-  if (walk.rows() == 1) {
-    parallel_ranges(call.threads(), walk.length(), kElementsWorthAThread, [&](std::int64_t first, std::int64_t last) {
-      std::array<std::int64_t, N + 1> at;
-      for (std::size_t v = 0; v <= N; ++v) at[v] = views[v].offset + first * steps[v];
-      body(at, steps, last - first);
-    });
-    return;
-  }
-  parallel_ranges(call.threads(), walk.rows(), kElementsWorthAThread / walk.length() + 1, [&](std::int64_t first, std::int64_t last) {
-    walk.each(first, last, [&](std::int64_t, const auto& at) { body(at, steps, walk.length()); });
-  });
+  reference::walk_pieces(call.threads(), views, kElementsWorthAThread, body);
 }
 
 /// Defaults as in graph/ops/scalar_functions.hpp: LeakyRelu's alpha is 0.01, HardSigmoid's 0.2.

@@ -8,6 +8,7 @@
 
 #include "exec/kernels/reference/families.hpp"
 #include "exec/kernels/reference/reference.hpp"
+#include "exec/kernels/reference/row_pieces.hpp"
 #include "graph/ops/bit_functions.hpp"
 #include "graph/ops/scalar_functions.hpp"
 #include "graph/ops/strided.hpp"
@@ -39,20 +40,7 @@ void for_each_piece(const Call& call, const Piece<N>& body) {
   const graph::Shape& shape = call.out_shape();
   views[0] = graph::whole_view(shape);
   for (std::size_t i = 0; i < N; ++i) views[i + 1] = graph::broadcast_view(call.in_shape(i), shape);
-  const graph::RowWalk<N + 1> walk(views);
-  const auto steps = walk.steps();
-  if (walk.rows() != 1) {
-    parallel_ranges(call.threads(), walk.rows(), kElementwiseGrain / std::max<std::int64_t>(1, walk.length()) + 1,
-                    [&](std::int64_t first, std::int64_t last) {
-                      walk.each(first, last, [&](std::int64_t, const auto& at) { body(at, steps, walk.length()); });
-                    });
-    return;
-  }
-  parallel_ranges(call.threads(), walk.length(), kElementwiseGrain, [&](std::int64_t first, std::int64_t last) {
-    std::array<std::int64_t, N + 1> at;
-    for (std::size_t v = 0; v <= N; ++v) at[v] = views[v].offset + first * steps[v];
-    body(at, steps, last - first);
-  });
+  walk_pieces(call.threads(), views, kElementwiseGrain, body);
 }
 
 /// out[i] = f(operands at i). Rows without gaps are a loop of their own: the compiler vectorises it.
