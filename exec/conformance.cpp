@@ -15,7 +15,6 @@ namespace {
 
 using graph::TensorId;
 using Reals = std::vector<double>;
-using Verdict = GradientCheck::Verdict;
 
 constexpr double kConformanceStep = 1e-5;  ///< of a finite difference, relative to the entry
 constexpr double kAgreement = 1e-4;        ///< of a gradient with a central difference, relative to the larger one or 1
@@ -198,10 +197,10 @@ class Differences {
       const std::int64_t tried = std::min({count, kMostEntries, std::max<std::int64_t>(2, runs_)});
       for (std::int64_t k = 0; k < tried; ++k) {
         const auto wrong = compare(i, static_cast<std::size_t>(k * count / tried), check.entries);
-        if (wrong) return {Verdict::Differs, *wrong, check.entries};
+        if (wrong) return {GradientVerdict::Differs, *wrong, check.entries};
       }
     }
-    if (check.entries == 0) return {Verdict::NotDifferentiable, "no entry has a finite derivative at the values given", 0};
+    if (check.entries == 0) return {GradientVerdict::NotDifferentiable, "no entry has a finite derivative at the values given", 0};
     return check;
   }
 
@@ -271,12 +270,13 @@ std::optional<std::string> forward_difference(const graph::Graph& graph, const s
 }
 
 GradientCheck check_gradient(const graph::Graph& graph, const std::vector<Fed>& inputs) {
-  if (draws(graph)) return {Verdict::NotDifferentiable, "it draws random numbers", 0};
+  if (draws(graph)) return {GradientVerdict::NotDifferentiable, "it draws random numbers", 0};
   const Differentiated problem = differentiated(graph);
-  if (problem.loss == TensorId::None) return {Verdict::NotDifferentiable, "no floating-point input reaches a floating-point output", 0};
+  if (problem.loss == TensorId::None)
+    return {GradientVerdict::NotDifferentiable, "no floating-point input reaches a floating-point output", 0};
   if (!problem.blocked.empty()) {
     const graph::Node& node = problem.graph[problem.blocked[0].node];
-    return {Verdict::NoGradient, std::string(graph::schema(node).name) + ": " + problem.blocked[0].reason, 0};
+    return {GradientVerdict::NoGradient, std::string(graph::schema(node).name) + ": " + problem.blocked[0].reason, 0};
   }
   return Differences(problem, inputs).run();
 }

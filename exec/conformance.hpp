@@ -25,9 +25,10 @@ struct Tolerance {
 [[nodiscard]] std::optional<std::string> forward_difference(const graph::Graph& graph, const std::vector<Fed>& inputs,
                                                             const std::vector<Fed>& expected, Tolerance tolerance);
 
+/// What a gradient was found to be.
+enum class GradientVerdict : std::uint8_t { Agrees, Differs, NotDifferentiable, NoGradient };
 struct GradientCheck {
-  enum class Verdict : std::uint8_t { Agrees, Differs, NotDifferentiable, NoGradient };
-  Verdict verdict = Verdict::Agrees;
+  GradientVerdict verdict = GradientVerdict::Agrees;
   std::string reason;        ///< what differs, why nothing can be differentiated, or which operator has no gradient
   std::int64_t entries = 0;  ///< that were compared
 };

@@ -4,9 +4,9 @@
 
 namespace rehearsal::plan {
 
-Factors factors_of(const graph::Shape& shape, double rank) {
+LowRankFactors factors_of(const graph::Shape& shape, double rank) {
   const auto elements = graph::element_count(shape), rows = shape.empty() ? 1 : shape.front();
-  Factors f{rows, rows > 0 ? elements / rows : 0, 0};
+  LowRankFactors f{rows, rows > 0 ? elements / rows : 0, 0};
   const auto fitting = std::min({static_cast<std::int64_t>(rank), f.rows, f.columns});
   if ((f.rows + f.columns) * fitting < elements) f.rank = fitting;
   return f;

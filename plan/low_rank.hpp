@@ -9,7 +9,7 @@
 
 namespace rehearsal::plan {
 
-struct Factors {
+struct LowRankFactors {
   std::int64_t rows = 0, columns = 0;
   std::int64_t rank = 0;  ///< columns of both factors; 0: the gradient travels as it is, since factors are no smaller
   [[nodiscard]] bool any() const { return rank > 0; }
@@ -19,6 +19,6 @@ struct Factors {
   /// That a rank keeps until its next gradient: what the sum lacks of its own, and Q.
   [[nodiscard]] std::int64_t kept() const { return any() ? rows * columns + second() : 0; }
 };
-[[nodiscard]] Factors factors_of(const graph::Shape&, double rank);
+[[nodiscard]] LowRankFactors factors_of(const graph::Shape&, double rank);
 
 }  // namespace rehearsal::plan

@@ -44,7 +44,7 @@ std::uint64_t PricedMessages::open() {
   return number;
 }
 
-void PricedMessages::add_route(GroupLinks& links, int from, int to, bool between) {
+void PricedMessages::add_route(GroupRoute& links, int from, int to, bool between) {
   for (const auto link : routes_.between(from, to).links) {
     if (std::find(links.route.links.begin(), links.route.links.end(), link) != links.route.links.end()) continue;
     links.route.links.push_back(link);
@@ -52,7 +52,7 @@ void PricedMessages::add_route(GroupLinks& links, int from, int to, bool between
   }
 }
 
-const PricedMessages::GroupLinks& PricedMessages::links_of(std::size_t axis, const std::vector<int>& group) {
+const PricedMessages::GroupRoute& PricedMessages::links_of(std::size_t axis, const std::vector<int>& group) {
   const auto [at, fresh] = groups_.try_emplace({axis, group.front()});
   auto& links = at->second;
   if (!fresh) return links;

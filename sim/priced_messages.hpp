@@ -42,7 +42,7 @@ class PricedMessages {
 
  private:
   /// Links that a group uses: between its ranks of one node, and between nodes.
-  struct GroupLinks {
+  struct GroupRoute {
     KnownRoute route;
     std::vector<bool> between;  ///< by link
     int per_node = 1, nodes = 1;
@@ -56,8 +56,8 @@ class PricedMessages {
 
   std::uint64_t open();
   void start(std::uint64_t number, const KnownRoute&);
-  const GroupLinks& links_of(std::size_t axis, const std::vector<int>& group);
-  void add_route(GroupLinks&, int from, int to, bool between);
+  const GroupRoute& links_of(std::size_t axis, const std::vector<int>& group);
+  void add_route(GroupRoute&, int from, int to, bool between);
 
   const platforms::Platform& platform_;
   Routes& routes_;
@@ -65,7 +65,7 @@ class PricedMessages {
   std::deque<Active> active_;  ///< a deque: flows point to their loads
   std::vector<std::uint64_t> unused_;
   std::map<std::tuple<std::size_t, int, std::uint64_t>, std::uint64_t> open_;  ///< axis, first rank, run
-  std::map<std::pair<std::size_t, int>, GroupLinks> groups_;
+  std::map<std::pair<std::size_t, int>, GroupRoute> groups_;
   std::int64_t count_ = 0;
 };
 

@@ -33,13 +33,13 @@ std::vector<exec::Fed> fed(const std::vector<formats::NamedValue>& values) {
 
 CaseVerdict gradient_verdict(const exec::GradientCheck& check) {
   switch (check.verdict) {
-    case exec::GradientCheck::Verdict::Agrees:
+    case exec::GradientVerdict::Agrees:
       return {};
-    case exec::GradientCheck::Verdict::Differs:
+    case exec::GradientVerdict::Differs:
       return {Outcome::Fail, check.reason};
-    case exec::GradientCheck::Verdict::NoGradient:
+    case exec::GradientVerdict::NoGradient:
       return {Outcome::Refused, check.reason};
-    case exec::GradientCheck::Verdict::NotDifferentiable:
+    case exec::GradientVerdict::NotDifferentiable:
       break;
   }
   return {Outcome::Skipped, "not differentiable: " + check.reason};

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 }  // namespace
 
 /// What a thread writes. It owns all that it needs: the rank may end before it.
-struct CheckpointWriter::Job {
+struct CheckpointWriter::WriteTask {
   fs::path unfinished;
   CheckpointHeader header;
   bool best = false;
@@ -86,7 +86,7 @@ CheckpointWriter::~CheckpointWriter() = default;
 
 void CheckpointWriter::begin(const CheckpointHeader& header, bool best) {
   finish();
-  job_ = std::make_shared<Job>();
+  job_ = std::make_shared<WriteTask>();
   job_->unfinished = unfinished_checkpoint(home_, header.step);
   job_->header = header;
   job_->best = best;

@@ -37,7 +37,7 @@ class CheckpointWriter {
 
  private:
   class Task;
-  struct Job;
+  struct WriteTask;
 
   std::filesystem::path folder_, home_;
   int keep_;
@@ -45,8 +45,8 @@ class CheckpointWriter {
   Communicator& world_;
   std::shared_ptr<CheckpointFolder> own_;  ///< on rank 0
   PartPlan plan_;
-  std::vector<std::string> plans_;  ///< on rank 0: of all ranks, as Job has them
-  std::shared_ptr<Job> job_;        ///< under way
+  std::vector<std::string> plans_;  ///< on rank 0: of all ranks, as WriteTask has them
+  std::shared_ptr<WriteTask> job_;  ///< under way
   std::unique_ptr<Task> part_, completion_;
   bool incomplete_ = false;  ///< complete() is due
 };

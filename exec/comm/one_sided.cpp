@@ -43,7 +43,7 @@ struct PutQueue {
 /// and places for every sender.
 class OneSided::Impl {
  public:
-  Impl(Communicator& world, std::span<const int> senders, const Places& places)
+  Impl(Communicator& world, std::span<const int> senders, const ArrivalPlaces& places)
       : world_(world), places_(places), out_(ranks()), in_(ranks()), window_(world, counters() + senders.size() * area()) {
     ensure(places.bytes % RemoteMemory::kLine == 0 && places.each > 0, "places begin and end at cache lines");
     for (std::size_t n = 0; n < senders.size(); ++n)
@@ -125,7 +125,7 @@ class OneSided::Impl {
   }
 
   Communicator& world_;
-  Places places_;
+  ArrivalPlaces places_;
   std::vector<PutQueue> out_, in_;  ///< by rank
   RemoteMemory window_;
 };
@@ -138,7 +138,7 @@ std::vector<int> senders_in(std::span<const plan::CollectiveStep> steps, std::sp
   return {senders.begin(), senders.end()};
 }
 
-OneSided::OneSided(Communicator& world, std::span<const int> senders, const Places& places)
+OneSided::OneSided(Communicator& world, std::span<const int> senders, const ArrivalPlaces& places)
     : impl_(std::make_unique<Impl>(world, senders, places)) {}
 OneSided::~OneSided() = default;
 

@@ -22,7 +22,7 @@ namespace rehearsal::exec {
 class OneSided {
  public:
   /// Memory for parts on their way from one rank to another.
-  struct Places {
+  struct ArrivalPlaces {
     std::size_t bytes = plan::kSegmentBytes;  ///< of one; longer messages take several
     std::size_t each = plan::kArrivalPlaces;  ///< from every sender
   };
@@ -31,7 +31,7 @@ class OneSided {
 
   /// All ranks together, as is the end. `senders`: the ranks that this one will receive from. Throws EnvironmentFailure where MPI has no
   /// memory that one rank writes while another reads it.
-  OneSided(Communicator&, std::span<const int> senders, const Places&);
+  OneSided(Communicator&, std::span<const int> senders, const ArrivalPlaces&);
   ~OneSided();
   OneSided(const OneSided&) = delete;
   OneSided& operator=(const OneSided&) = delete;

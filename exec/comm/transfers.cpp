@@ -83,7 +83,7 @@ class Transfers::Impl {
   }
 
   void take_puts_of(std::span<const int> senders) {
-    one_sided_ = std::make_unique<OneSided>(world_, senders, OneSided::Places());
+    one_sided_ = std::make_unique<OneSided>(world_, senders, OneSided::ArrivalPlaces());
     workspace_.one_sided = one_sided_.get();
   }
 

@@ -14,14 +14,14 @@ namespace {
 using plan::BufferIndex;
 using plan::Instruction;
 
-std::uint64_t seed_of_step(CompressedSums::When when) {
+std::uint64_t seed_of_step(CompressedSums::StepDraw when) {
   constexpr std::uint64_t kSteps = 0x6772616469656E74;
   return random_bits(when.seed, kSteps, static_cast<std::uint64_t>(when.step));
 }
 
 }  // namespace
 
-CompressorTask CompressedSums::task_of(BufferIndex gradient, int member, When when) const {
+CompressorTask CompressedSums::task_of(BufferIndex gradient, int member, StepDraw when) const {
   constexpr std::uint64_t kOfCompressors = 0x636F6D7072657373, kBetweenRanks = 0x9E3779B97F4A7C15;
   const auto& part = role_.buffers[gradient];
   CompressorTask task{program_.plan.compression.setting, graph::element_count(part.shapes.front())};
@@ -31,14 +31,14 @@ CompressorTask CompressedSums::task_of(BufferIndex gradient, int member, When wh
   return task;
 }
 
-void CompressedSums::play(const Instruction& i, const Address& at, When when) const {
+void CompressedSums::play(const Instruction& i, const Address& at, StepDraw when) const {
   const auto sum = plan::compressor(program_.plan.compression.rule)->sum;
   if (sum == plan::CompressedSum::Factors) return play_factors(i, at, when);
   if (sum == plan::CompressedSum::Shares) return play_shares(i, at);
   i.kind == plan::InstructionKind::Compress ? compress(i, at, when) : decompress(i, at, when);
 }
 
-void CompressedSums::compress(const Instruction& i, const Address& at, When when) const {
+void CompressedSums::compress(const Instruction& i, const Address& at, StepDraw when) const {
   const auto& how = program_.plan.compression;
   const auto axis = role_.collectives[static_cast<std::size_t>(i.collective)].axis;
   const int member = plan::coordinate(program_, rank_, axis);
@@ -68,7 +68,7 @@ void CompressedSums::compress_and_keep(Place kept, const CompressorTask& task, s
   memory.store();
 }
 
-void CompressedSums::decompress(const Instruction& i, const Address& at, When when) const {
+void CompressedSums::decompress(const Instruction& i, const Address& at, StepDraw when) const {
   const auto& how = program_.plan.compression;
   const auto axis = role_.collectives[static_cast<std::size_t>(i.collective)].axis;
   const int ranks = program_.axes[axis].size;

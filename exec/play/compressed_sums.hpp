@@ -19,11 +19,11 @@ class CompressedSums {
       : program_(program), graph_(graph), role_(program.role(rank)), rank_(rank), device_(device) {}
 
   /// `seed` of the training, `step` from 0.
-  struct When {
+  struct StepDraw {
     std::uint64_t seed = 0;
     std::int64_t step = 0;
   };
-  void play(const plan::Instruction&, const Address&, When) const;
+  void play(const plan::Instruction&, const Address&, StepDraw) const;
 
  private:
   struct Place {
@@ -36,19 +36,19 @@ class CompressedSums {
     DType dtype;
     std::int64_t element, bytes;  ///< bytes of an element, and of all
   };
-  [[nodiscard]] Factored factored(plan::BufferIndex gradient, When) const;
+  [[nodiscard]] Factored factored(plan::BufferIndex gradient, StepDraw) const;
   /// Different for every tensor, and for the ranks of a group where each draws by itself.
-  [[nodiscard]] CompressorTask task_of(plan::BufferIndex gradient, int member, When) const;
-  void play_factors(const plan::Instruction&, const Address&, When) const;
-  void first_factors(const plan::Instruction&, const Address&, When) const;
-  void second_factors(const plan::Instruction&, const Address&, When) const;
-  void sums_of_factors(const plan::Instruction&, const Address&, When) const;
+  [[nodiscard]] CompressorTask task_of(plan::BufferIndex gradient, int member, StepDraw) const;
+  void play_factors(const plan::Instruction&, const Address&, StepDraw) const;
+  void first_factors(const plan::Instruction&, const Address&, StepDraw) const;
+  void second_factors(const plan::Instruction&, const Address&, StepDraw) const;
+  void sums_of_factors(const plan::Instruction&, const Address&, StepDraw) const;
   void play_shares(const plan::Instruction&, const Address&) const;
   void write_own(const plan::Instruction&, const Address&, const SharedTask&, std::span<const std::int64_t> elements) const;
   void sum_own(const plan::Instruction&, const Address&, const SharedTask&, std::span<const std::int64_t> lengths) const;
-  void compress(const plan::Instruction&, const Address&, When) const;
+  void compress(const plan::Instruction&, const Address&, StepDraw) const;
   void compress_and_keep(Place kept, const CompressorTask&, std::byte* gradient, std::byte* to) const;
-  void decompress(const plan::Instruction&, const Address&, When) const;
+  void decompress(const plan::Instruction&, const Address&, StepDraw) const;
 
   const plan::Program& program_;
   const graph::Graph& graph_;

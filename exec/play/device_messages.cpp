@@ -70,13 +70,13 @@ Messages::Messages(const plan::Program& program, Communicator& world, ComputeDev
   if (std::ranges::any_of(program.roles, puts_parts)) transfers_.take_puts_of(senders_of_puts(program, world.rank()));
 }
 
-Messages::Staged Messages::stage(std::size_t bytes) {
+Messages::StagedMessage Messages::stage(std::size_t bytes) {
   const auto size = static_cast<std::int64_t>(bytes);
   if (auto at = unused_.find(size); at != unused_.end()) return {std::move(unused_.extract(at).mapped()), nullptr, bytes};
   return {std::make_unique<DeviceMemory>(device_, size, DeviceMemory::Where::Host), nullptr, bytes};
 }
 
-void Messages::finish(Staged& staged) {
+void Messages::finish(StagedMessage& staged) {
   if (staged.arrives != nullptr) device_.upload(staged.arrives, staged.memory->data(), staged.bytes);
   unused_.emplace(static_cast<std::int64_t>(staged.bytes), std::move(staged.memory));
 }

@@ -51,7 +51,7 @@ class Messages {
 
  private:
   /// A message's copy in the host's memory.
-  struct Staged {
+  struct StagedMessage {
     std::unique_ptr<DeviceMemory> memory;
     void* arrives = nullptr;  ///< where on the device; nullptr: it leaves
     std::size_t bytes = 0;
@@ -62,8 +62,8 @@ class Messages {
     std::string_view what;
   };
   [[nodiscard]] bool waits_at_center() const { return center_ && center_->busy(); }
-  [[nodiscard]] Staged stage(std::size_t bytes);
-  void finish(Staged&);
+  [[nodiscard]] StagedMessage stage(std::size_t bytes);
+  void finish(StagedMessage&);
 
   Communicator& world_;
   ComputeDevice& device_;
@@ -73,7 +73,7 @@ class Messages {
   std::int64_t center_bytes_ = 0;
   std::vector<UnderWay> by_device_;
   WaitingTime waiting_;                                                ///< since anything has moved, while the device has some under way
-  std::map<Ticket, Staged> staged_;                                    ///< under way, or not yet asked for
+  std::map<Ticket, StagedMessage> staged_;                             ///< under way, or not yet asked for
   std::multimap<std::int64_t, std::unique_ptr<DeviceMemory>> unused_;  ///< by size: memory that a device knows is costly to get
 };
 

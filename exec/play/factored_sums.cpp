@@ -11,7 +11,7 @@ namespace rehearsal::exec {
 using plan::BufferIndex;
 using plan::Instruction;
 
-void CompressedSums::play_factors(const Instruction& i, const Address& at, When when) const {
+void CompressedSums::play_factors(const Instruction& i, const Address& at, StepDraw when) const {
   switch (i.kind) {
     case plan::InstructionKind::Compress:
       return first_factors(i, at, when);
@@ -22,7 +22,7 @@ void CompressedSums::play_factors(const Instruction& i, const Address& at, When 
   }
 }
 
-CompressedSums::Factored CompressedSums::factored(BufferIndex gradient, When when) const {
+CompressedSums::Factored CompressedSums::factored(BufferIndex gradient, StepDraw when) const {
   const auto& part = role_.buffers[gradient];
   const auto task = task_of(gradient, 0, when);
   return {{plan::factors_of(part.shapes.front(), program_.plan.compression.setting), task.step_seed, task.shared_stream},
@@ -31,7 +31,7 @@ CompressedSums::Factored CompressedSums::factored(BufferIndex gradient, When whe
           part.bytes};
 }
 
-void CompressedSums::first_factors(const Instruction& i, const Address& at, When when) const {
+void CompressedSums::first_factors(const Instruction& i, const Address& at, StepDraw when) const {
   OnHost vector(device_, at(i.outputs.front()), role_.buffers[i.outputs.front()].bytes);
   auto* to = vector.data();
   std::size_t next = 1;  // of what is kept
@@ -54,7 +54,7 @@ void CompressedSums::first_factors(const Instruction& i, const Address& at, When
   vector.store();
 }
 
-void CompressedSums::second_factors(const Instruction& i, const Address& at, When when) const {
+void CompressedSums::second_factors(const Instruction& i, const Address& at, StepDraw when) const {
   OnHost first(device_, at(i.inputs.front()), role_.buffers[i.inputs.front()].bytes);
   OnHost second(device_, at(i.outputs.front()), role_.buffers[i.outputs.front()].bytes);
   first.fetch();
@@ -73,7 +73,7 @@ void CompressedSums::second_factors(const Instruction& i, const Address& at, Whe
   second.store();
 }
 
-void CompressedSums::sums_of_factors(const Instruction& i, const Address& at, When when) const {
+void CompressedSums::sums_of_factors(const Instruction& i, const Address& at, StepDraw when) const {
   const auto axis = role_.collectives[static_cast<std::size_t>(i.collective)].axis;
   OnHost first(device_, at(i.inputs.front()), role_.buffers[i.inputs.front()].bytes);
   first.fetch();

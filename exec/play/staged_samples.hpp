@@ -39,20 +39,20 @@ class StagedSamples {
 
  private:
   /// What was read ahead, and of which source; memory without samples otherwise.
-  struct Staged {
+  struct StagedSample {
     std::unique_ptr<DeviceMemory> memory;
     const DataSource* source = nullptr;
     plan::SampleRange samples{};
     std::shared_future<void> reading;  ///< what was begun last
   };
-  Staged& place_for(const Wanted&);
-  void read(DataSource&, const Wanted&, Staged&) const;
-  void read_ahead(DataSource&, const Wanted&, Staged&);
+  StagedSample& place_for(const Wanted&);
+  void read(DataSource&, const Wanted&, StagedSample&) const;
+  void read_ahead(DataSource&, const Wanted&, StagedSample&);
   void wait();
 
   const SampleLoading& loading_;
   ComputeDevice& device_;
-  std::map<const plan::Buffer*, Staged> staged_;
+  std::map<const plan::Buffer*, StagedSample> staged_;
   std::shared_future<void> last_;  ///< of all: sources are read by one thread at a time
 };
 

@@ -7,7 +7,7 @@
 
 namespace rehearsal::plan {
 
-Factors RoleBuilder::factors(BufferIndex gradient) const {
+LowRankFactors RoleBuilder::factors(BufferIndex gradient) const {
   return factors_of(role_.buffers[gradient].shapes.front(), c_.plan.compression.setting);
 }
 

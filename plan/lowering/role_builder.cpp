@@ -34,16 +34,16 @@ int RoleBuilder::conversion_into_storage(TensorId t) const {
   return at == into_storage_.end() ? -1 : at->second;
 }
 
-void RoleBuilder::place_forward() { place_nodes(0, first_of_backward(), NodeGroup::Passes); }
+void RoleBuilder::place_forward() { place_nodes(0, first_of_backward(), NodesOfPass::Passes); }
 
 void RoleBuilder::place_backward() {
   if (first_of_backward() < g_.nodes().size()) forget_for_backward();
-  place_nodes(first_of_backward(), g_.nodes().size(), NodeGroup::Passes);
+  place_nodes(first_of_backward(), g_.nodes().size(), NodesOfPass::Passes);
 }
 
-void RoleBuilder::place_weight_gradients() { place_nodes(0, g_.nodes().size(), NodeGroup::WeightGradients); }
+void RoleBuilder::place_weight_gradients() { place_nodes(0, g_.nodes().size(), NodesOfPass::WeightGradients); }
 
-void RoleBuilder::place_updates() { place_nodes(0, g_.nodes().size(), NodeGroup::Updates); }
+void RoleBuilder::place_updates() { place_nodes(0, g_.nodes().size(), NodesOfPass::Updates); }
 
 std::size_t RoleBuilder::first_of_backward() const {
   const auto& nodes = g_.nodes();
@@ -51,7 +51,7 @@ std::size_t RoleBuilder::first_of_backward() const {
 }
 
 /// What runs late may use what does not, and the update what both made, whatever the order of the nodes.
-void RoleBuilder::place_nodes(std::size_t begin, std::size_t end, NodeGroup group) {
+void RoleBuilder::place_nodes(std::size_t begin, std::size_t end, NodesOfPass group) {
   for (std::size_t n = begin; n < end; ++n) {
     const auto id = static_cast<NodeId>(n);
     if (const auto body = body_in(id, group); body && !placed_.contains(id)) lower_node(id, *body);
@@ -59,11 +59,11 @@ void RoleBuilder::place_nodes(std::size_t begin, std::size_t end, NodeGroup grou
 }
 
 /// Where a node of this rank and of that group runs; nothing: it is another rank's, or of another group.
-std::optional<std::uint16_t> RoleBuilder::body_in(NodeId n, NodeGroup group) const {
+std::optional<std::uint16_t> RoleBuilder::body_in(NodeId n, NodesOfPass group) const {
   const bool everywhere = c_.stages[n] == kAnyStage && g_[n].phase == Phase::Update;
   if (!runs_here(n) && !everywhere) return std::nullopt;
   const auto body = everywhere ? update_ : body_of(n);
-  const auto own = body == update_ ? NodeGroup::Updates : runs_late(body) ? NodeGroup::WeightGradients : NodeGroup::Passes;
+  const auto own = body == update_ ? NodesOfPass::Updates : runs_late(body) ? NodesOfPass::WeightGradients : NodesOfPass::Passes;
   return own == group ? std::optional(body) : std::nullopt;
 }
 

@@ -49,10 +49,10 @@ class RoleBuilder : public RoleDraft {
   };
 
   // Nodes (role_builder.cpp)
-  enum class NodeGroup { Passes, WeightGradients, Updates };
+  enum class NodesOfPass { Passes, WeightGradients, Updates };
   [[nodiscard]] std::size_t first_of_backward() const;
-  void place_nodes(std::size_t begin, std::size_t end, NodeGroup group);
-  [[nodiscard]] std::optional<std::uint16_t> body_in(graph::NodeId, NodeGroup) const;
+  void place_nodes(std::size_t begin, std::size_t end, NodesOfPass group);
+  [[nodiscard]] std::optional<std::uint16_t> body_in(graph::NodeId, NodesOfPass) const;
   void forget_for_backward();
   [[nodiscard]] bool is_forgotten(const Key&) const;
   void recompute(graph::TensorId, std::uint16_t body);
@@ -206,7 +206,7 @@ class RoleBuilder : public RoleDraft {
   void decompress(const Compressed&, std::uint16_t body);
   void decode(const Compressed&, std::uint16_t body);
   // The same of those of which ranks sum two factors (factored_sums.cpp)
-  [[nodiscard]] Factors factors(BufferIndex gradient) const;
+  [[nodiscard]] LowRankFactors factors(BufferIndex gradient) const;
   [[nodiscard]] BufferIndex factor_vector(const std::vector<BufferIndex>& parts, bool second);
   [[nodiscard]] Compressed sum_first_factors(std::vector<BufferIndex> parts, SumPlace place);
   void sum_second_factors(const Compressed&, std::uint16_t body);

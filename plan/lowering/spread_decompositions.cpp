@@ -42,7 +42,7 @@ std::vector<NodeId> RoleBuilder::decompositions_alike() const {
   std::vector<NodeId> alike;
   for (std::size_t index = 0; index < g_.nodes().size(); ++index) {
     const auto n = static_cast<NodeId>(index);
-    if (!decomposes(g_[n]) || !body_in(n, NodeGroup::Updates)) continue;
+    if (!decomposes(g_[n]) || !body_in(n, NodesOfPass::Updates)) continue;
     const auto& layout = c_.sharding.layout(g_[n].outputs.front());
     bool whole = true;
     for (std::size_t a = 0; a < layout.size(); ++a) whole = whole && (c_.mesh_axis[a] != replicas || layout[a].replicated());
@@ -57,7 +57,8 @@ void RoleBuilder::place_what_they_read(const std::vector<NodeId>& decompositions
   std::set<NodeId> read;
   const auto add_operands = [&](NodeId n) {
     for (const auto t : g_[n].inputs)
-      if (t != TensorId::None && g_[t].producer != NodeId::None && body_in(g_[t].producer, NodeGroup::Updates)) read.insert(g_[t].producer);
+      if (t != TensorId::None && g_[t].producer != NodeId::None && body_in(g_[t].producer, NodesOfPass::Updates))
+        read.insert(g_[t].producer);
   };
   for (const auto n : decompositions) add_operands(n);
   for (std::size_t n = g_.nodes().size(); n-- > 0;)

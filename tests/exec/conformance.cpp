@@ -9,7 +9,6 @@ namespace {
 
 using graph::TensorId;
 using graph::Value;
-using Verdict = GradientCheck::Verdict;
 
 /// y = op(x) of one operand of rank 1.
 graph::Graph one_node(const char* op, std::int64_t size, const graph::Attributes& attributes = {}) {
@@ -39,23 +38,23 @@ TEST_CASE("a result is compared by type, shape and value") {
 }
 
 TEST_CASE("gradients at smooth points, kinks and jumps") {
-  CHECK(check_gradient(one_node("Tanh", 3), fed("x", {-1, 0.5, 2})).verdict == Verdict::Agrees);
+  CHECK(check_gradient(one_node("Tanh", 3), fed("x", {-1, 0.5, 2})).verdict == GradientVerdict::Agrees);
   // at its kink Relu has slope 0, between 0 and 1
-  CHECK(check_gradient(one_node("Relu", 2), fed("x", {0, 1})).verdict == Verdict::Agrees);
+  CHECK(check_gradient(one_node("Relu", 2), fed("x", {0, 1})).verdict == GradientVerdict::Agrees);
   // Sign jumps at 0, which is left out, and is constant at 3
   const auto sign = check_gradient(one_node("Sign", 2), fed("x", {0, 3}));
-  CHECK(sign.verdict == Verdict::Agrees);
+  CHECK(sign.verdict == GradientVerdict::Agrees);
   CHECK(sign.entries == 1);
-  CHECK(check_gradient(one_node("Sign", 1), fed("x", {0})).verdict == Verdict::NotDifferentiable);
-  CHECK(check_gradient(one_node("IsNaN", 1), fed("x", {0})).verdict == Verdict::NotDifferentiable);
+  CHECK(check_gradient(one_node("Sign", 1), fed("x", {0})).verdict == GradientVerdict::NotDifferentiable);
+  CHECK(check_gradient(one_node("IsNaN", 1), fed("x", {0})).verdict == GradientVerdict::NotDifferentiable);
 }
 
 TEST_CASE("a gradient that is no derivative is found") {
   // Dropout draws: nothing can be said
   CHECK(check_gradient(one_node("Dropout", 1, {{"ratio", 0.0}, {"stream", std::int64_t{1}}}), fed("x", {1})).verdict ==
-        Verdict::NotDifferentiable);
+        GradientVerdict::NotDifferentiable);
   // of two equal maxima both get half, between the one-sided differences 0 and 1
-  CHECK(check_gradient(one_node("ReduceMax", 2, {{"keepdims", std::int64_t{1}}}), fed("x", {1, 1})).verdict == Verdict::Agrees);
+  CHECK(check_gradient(one_node("ReduceMax", 2, {{"keepdims", std::int64_t{1}}}), fed("x", {1, 1})).verdict == GradientVerdict::Agrees);
   // two updates of one place: each gets the gradient, as in PyTorch, though only the last one counts
   graph::GraphBuilder builder;
   const TensorId updates = builder.add_input("x", {DType::F32, {2}});
@@ -63,7 +62,7 @@ TEST_CASE("a gradient that is no derivative is found") {
   const TensorId places = builder.add_constant("places", Value::vector({1, 1}));
   builder.set_outputs({builder.add1("ScatterElements", {data, places, updates})});
   const GradientCheck check = check_gradient(std::move(builder).build(), fed("x", {5, 6}));
-  CHECK(check.verdict == Verdict::Differs);
+  CHECK(check.verdict == GradientVerdict::Differs);
   CHECK(check.reason.find("x[0]") != std::string::npos);
 }
 

@@ -29,7 +29,7 @@ void draw_zero_columns(const FactorTask& task, T* q) {
 }
 
 template <class T>
-void project(const plan::Factors& s, const T* m, const T* q, T* p) {
+void project(const plan::LowRankFactors& s, const T* m, const T* q, T* p) {
 #pragma omp parallel for schedule(static)
   for (std::int64_t i = 0; i < s.rows; ++i)
     for (std::int64_t k = 0; k < s.rank; ++k) {
@@ -41,7 +41,7 @@ void project(const plan::Factors& s, const T* m, const T* q, T* p) {
 
 /// Columns of P, made orthonormal one after the other; one that depends on those before is left 0.
 template <class T>
-std::vector<double> orthonormal(const plan::Factors& s, const T* p) {
+std::vector<double> orthonormal(const plan::LowRankFactors& s, const T* p) {
   constexpr double kDependent = 1e-7;  // of a column's length, what rounding in f32 leaves of one that depends on others
   std::vector<double> q(p, p + s.rows * s.rank);
   const auto at = [&](std::int64_t i, std::int64_t k) -> double& { return q[static_cast<std::size_t>(i * s.rank + k)]; };

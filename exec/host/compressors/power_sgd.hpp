@@ -10,7 +10,7 @@ namespace rehearsal::exec {
 
 /// One gradient in one step; random numbers that all ranks draw alike.
 struct FactorTask {
-  plan::Factors size;
+  plan::LowRankFactors size;
   std::uint64_t step_seed = 0, shared_stream = 0;
 };
 

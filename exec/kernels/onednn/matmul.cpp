@@ -74,7 +74,7 @@ class Sgemm final : public Kernel {
   }
 
  private:
-  static StoredMatrix stored(const MatrixFactor& f, const TensorView& view) {
+  static StridedMatrix stored(const MatrixFactor& f, const TensorView& view) {
     return {view.as<const float>(), f.transposed ? f.rows : f.columns, f.transposed};
   }
 

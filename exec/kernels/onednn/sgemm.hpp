@@ -8,7 +8,7 @@
 namespace rehearsal::exec::onednn {
 
 /// As it is stored, `stride` elements from row to row; the product takes its transpose where it says so.
-struct StoredMatrix {
+struct StridedMatrix {
   const float* first;
   std::int64_t stride;
   bool transposed = false;
@@ -23,7 +23,7 @@ struct ProductSums {
 };
 
 /// With as many threads as OpenMP says (ThreadScope). Throws EnvironmentFailure.
-inline void multiply(const StoredMatrix& a, const StoredMatrix& b, const ProductSums& c) {
+inline void multiply(const StridedMatrix& a, const StridedMatrix& b, const ProductSums& c) {
   const auto status = dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', c.rows, c.columns, c.summed, c.scale, a.first,
                                  a.stride, b.first, b.stride, c.adds ? 1.0F : 0.0F, c.to, c.columns);
   if (status != dnnl_success) throw EnvironmentFailure("oneDNN failed while computing a product of matrices");

@@ -78,7 +78,7 @@ void reshape(RebatchRule& r) {
   if (law->assumed)
     r.assume_place("the batch stands in " + graph::to_text(r.result()) + " as the " + std::to_string(r.position_of_batch(law->law)) +
                    ". dimension");
-  std::vector<std::optional<Factors>> sizes;
+  std::vector<std::optional<SizeFactors>> sizes;
   for (std::size_t d = 0; d < target.size(); ++d) {
     const bool open = target[d] == -1 || (target[d] == 0 && r.visit().attribute("allowzero", 0) == 0);
     const bool right = open ? now[d] == probed_size(law->law[d]) : target[d] == probed_size(law->law[d]);
@@ -94,7 +94,7 @@ void flatten(RebatchRule& r) {
   if (axis < 0) axis += rank;
   SizeLaw flat(2);
   for (std::int64_t d = 0; d < rank; ++d) {
-    Factors& part = flat[d < axis ? 0 : 1];
+    SizeFactors& part = flat[d < axis ? 0 : 1];
     part.insert(part.end(), law[static_cast<std::size_t>(d)].begin(), law[static_cast<std::size_t>(d)].end());
   }
   r.set_law(std::move(flat));
@@ -113,7 +113,7 @@ void unsqueeze(RebatchRule& r) {
   std::sort(axes.begin(), axes.end());
   for (const std::int64_t axis : axes) {
     if (axis < 0 || axis > static_cast<std::int64_t>(law.size())) return;
-    law.insert(law.begin() + axis, Factors{});
+    law.insert(law.begin() + axis, SizeFactors{});
   }
   r.set_law(std::move(law));
 }
@@ -150,13 +150,13 @@ void concat(RebatchRule& r) {
   const std::size_t axis = axis_of(r, operands[0], 1);
   r.align(operands, axis);
   SizeLaw law = r.law(operands[0]);
-  Factors joined = law.at(axis);
+  SizeFactors joined = law.at(axis);
   const bool equal = std::all_of(operands.begin(), operands.end(), [&](std::size_t i) {
     const SizeLaw other = r.law(i);
     return axis < other.size() && other[axis] == joined;
   });
   if (!equal || !varies(joined)) return;
-  const Factors parts = constant_size(static_cast<std::int64_t>(operands.size()));
+  const SizeFactors parts = constant_size(static_cast<std::int64_t>(operands.size()));
   joined.insert(joined.begin(), parts.begin(), parts.end());
   law[axis] = joined;
   r.set_law(std::move(law));
@@ -173,10 +173,10 @@ void matmul(RebatchRule& r) {
 void gemm(RebatchRule& r) {
   const SizeLaw a = r.law(0), b = r.law(1);
   if (a.size() != 2 || b.size() != 2) return;
-  const Factors& k_of_a = a[r.visit().attribute("transA", 0) != 0 ? 0 : 1];
-  const Factors& k_of_b = b[r.visit().attribute("transB", 0) != 0 ? 1 : 0];
+  const SizeFactors& k_of_a = a[r.visit().attribute("transA", 0) != 0 ? 0 : 1];
+  const SizeFactors& k_of_b = b[r.visit().attribute("transB", 0) != 0 ? 1 : 0];
   if (varies(k_of_a) != varies(k_of_b)) r.refuse("it sums over samples with as many weights as the file has samples");
-  const Factors& rows = a[r.visit().attribute("transA", 0) != 0 ? 1 : 0];
+  const SizeFactors& rows = a[r.visit().attribute("transA", 0) != 0 ? 1 : 0];
   if (r.has(2) && varies(rows) && r.written(2).size() == 2 && r.written(2)[0] != 1 && !varies(r.law(2)[0])) r.follow(2, 0, rows);
 }
 
@@ -197,9 +197,9 @@ void expand(RebatchRule& r) {
   const SizeLaw from = r.law(0);
   const Shape target = r.integers(1);
   if (target.size() > r.result().size()) return;
-  std::vector<std::optional<Factors>> sizes(target.size());
+  std::vector<std::optional<SizeFactors>> sizes(target.size());
   for (std::size_t back = 1; back <= std::min(from.size(), target.size()); ++back) {
-    const Factors& size = from[from.size() - back];
+    const SizeFactors& size = from[from.size() - back];
     const std::size_t at = target.size() - back;
     if (varies(size) && target[at] != 1 && target[at] != probed_size(size)) sizes[at] = size;
   }
@@ -216,7 +216,7 @@ bool counts(const std::vector<std::int64_t>& indices, std::int64_t size) {
 
 void gather(RebatchRule& r) {
   const std::size_t axis = axis_of(r, 0, 0);
-  const Factors along = r.law(0).at(axis);
+  const SizeFactors along = r.law(0).at(axis);
   if (!varies(along) || varies(r.law(1)) || r.is_computed(1)) return;
   if (counts(r.written_integers(1), written_size(along)) && r.written(1).size() == 1 && written_size(along) > 1)
     return r.follow(1, 0, along);
@@ -258,7 +258,7 @@ void recurrent(RebatchRule& r) {
   const bool batch_first = r.visit().attribute("layout", 0) != 0;
   const SizeLaw x = r.law(0);
   if (x.size() != 3) return;
-  const Factors& batch = x[batch_first ? 0 : 1];
+  const SizeFactors& batch = x[batch_first ? 0 : 1];
   if (!varies(batch)) return;
   for (const std::size_t i : {std::size_t{5}, std::size_t{6}}) {
     const std::size_t axis = batch_first ? 0 : 1;
@@ -271,7 +271,7 @@ void resize(RebatchRule& r) {
   if (!r.has(3)) return;
   const SizeLaw x = r.law(0);
   const Shape sizes_now = r.integers(3);
-  std::vector<std::optional<Factors>> sizes(sizes_now.size());
+  std::vector<std::optional<SizeFactors>> sizes(sizes_now.size());
   if (sizes.size() == x.size()) {
     for (std::size_t d = 0; d < x.size(); ++d) {
       if (varies(x[d]) && sizes_now[d] != probed_size(x[d])) sizes[d] = x[d];
@@ -296,7 +296,7 @@ Cut cut_of(const RebatchRule& r, bool as_written) {
 void slice(RebatchRule& r) {
   const SizeLaw x = r.law(0);
   const Cut cut = cut_of(r, true), now = cut_of(r, false);
-  std::vector<std::optional<Factors>> ends(cut.ends.size());
+  std::vector<std::optional<SizeFactors>> ends(cut.ends.size());
   for (std::size_t k = 0; k < cut.ends.size() && k < cut.starts.size(); ++k) {
     const auto axis =
         static_cast<std::size_t>(graph::normalize_axis(k < cut.axes.size() ? cut.axes[k] : static_cast<std::int64_t>(k), x.size()));
@@ -311,13 +311,13 @@ void slice(RebatchRule& r) {
 
 void split(RebatchRule& r) {
   const std::size_t axis = axis_of(r, 0, 0);
-  const Factors along = r.law(0).at(axis);
+  const SizeFactors along = r.law(0).at(axis);
   if (!varies(along) || (r.has(1) && r.is_computed(1))) return;
   const auto parts = static_cast<std::int64_t>(r.visit().outputs.size() > 1 ? r.visit().outputs.size() : r.visit().outputs.at(0).size());
   const bool whole = along.front().kind == Factor::Kind::Constant && along.front().written == parts && parts > 1;
   if (!whole) r.refuse("it splits the batch into " + std::to_string(parts) + " parts");
-  const Factors each(along.begin() + 1, along.end());
-  if (r.has(1)) r.set_sizes(1, std::vector<std::optional<Factors>>(r.written_integers(1).size(), each));
+  const SizeFactors each(along.begin() + 1, along.end());
+  if (r.has(1)) r.set_sizes(1, std::vector<std::optional<SizeFactors>>(r.written_integers(1).size(), each));
 }
 
 void tile(RebatchRule& r) {
@@ -325,7 +325,7 @@ void tile(RebatchRule& r) {
   const auto repeats = r.integers(1);
   if (r.is_computed(1) || repeats.size() != law.size() || !varies(law)) return;
   for (std::size_t d = 0; d < law.size(); ++d) {
-    const Factors times = constant_size(repeats[d]);
+    const SizeFactors times = constant_size(repeats[d]);
     law[d].insert(law[d].begin(), times.begin(), times.end());
   }
   r.set_law(std::move(law));

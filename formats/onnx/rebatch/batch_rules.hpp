@@ -16,7 +16,7 @@ class RebatchRule {
   [[nodiscard]] const Visit& visit() const { return visit_; }
   [[nodiscard]] NodeImport& node() { return node_; }
   [[nodiscard]] std::int64_t written_batch() const { return trace_.batches_.written; }
-  [[nodiscard]] Factors batch_size() const { return {{Factor::Kind::Batch, trace_.batches_.written, trace_.batches_.probe}}; }
+  [[nodiscard]] SizeFactors batch_size() const { return {{Factor::Kind::Batch, trace_.batches_.written, trace_.batches_.probe}}; }
   [[nodiscard]] bool has(std::size_t i) const { return i < visit_.operands.size() && visit_.operands[i] != graph::TensorId::None; }
   /// Only where has().
   [[nodiscard]] SizeLaw law(std::size_t i) const { return trace_.law_of(visit_.operands[i], node_.builder()); }
@@ -32,11 +32,11 @@ class RebatchRule {
   [[nodiscard]] std::int64_t summands(std::size_t i) const;
 
   /// Operand i lists sizes: these. Elements may be left out (nullopt).
-  void set_sizes(std::size_t i, const std::vector<std::optional<Factors>>& sizes);
+  void set_sizes(std::size_t i, const std::vector<std::optional<SizeFactors>>& sizes);
   /// Axis `axis` of operand i has to be as long as `size` says.
-  void follow(std::size_t i, std::size_t axis, const Factors& size);
+  void follow(std::size_t i, std::size_t axis, const SizeFactors& size);
   /// As follow(), for indices into rows of `step` elements each. Whether these are such indices.
-  [[nodiscard]] bool follow_in_steps(std::size_t i, std::size_t axis, const Factors& size, std::int64_t step);
+  [[nodiscard]] bool follow_in_steps(std::size_t i, std::size_t axis, const SizeFactors& size, std::int64_t step);
   /// Operands are broadcast against each other, aligned at their last axes; `apart` last axes are not.
   void broadcast(const std::vector<std::size_t>& operands, std::size_t apart = 0);
   /// Axes with the same number are of the same size in all these operands, except `free`.
@@ -62,11 +62,11 @@ class RebatchRule {
 
  private:
   /// Operand `operand` of visit `at`: makes its axis follow, there or further up. Returns whether it is a patch of that very operand.
-  bool require(std::size_t at, std::size_t operand, std::size_t axis, const Factors& size, int depth);
+  bool require(std::size_t at, std::size_t operand, std::size_t axis, const SizeFactors& size, int depth);
   void add(std::size_t at, OperandPatch patch);
-  void trace_back(std::size_t at, std::size_t axis, const Factors& size, int depth);
+  void trace_back(std::size_t at, std::size_t axis, const SizeFactors& size, int depth);
   [[nodiscard]] std::vector<std::pair<std::size_t, std::size_t>> sources(const Visit& visit, std::size_t axis, std::int64_t size) const;
-  OperandPatch::Kind kind_of_rows(graph::TensorId t, std::size_t axis, const Factors& size, const std::string& where) const;
+  OperandPatch::Kind kind_of_rows(graph::TensorId t, std::size_t axis, const SizeFactors& size, const std::string& where) const;
 
   BatchTrace& trace_;
   std::size_t at_;

@@ -147,7 +147,7 @@ void BatchTrace::record_results(Visit& visit, const NodeImport& node) {
   }
 }
 
-std::int64_t BatchTrace::size_now(const Factors& size) const {
+std::int64_t BatchTrace::size_now(const SizeFactors& size) const {
   if (pass_ == Pass::Probe) return probed_size(size);
   const auto now = size_at(size, batches_, batch_);
   if (!now) throw NotRebatchable{"a size of " + std::to_string(written_size(size)) + " has no counterpart"};
@@ -160,20 +160,20 @@ SizeLaw BatchTrace::law_of(TensorId t, const graph::GraphBuilder& builder) const
 }
 
 /// A size of a result is one of the operands', as a rule.
-Factors BatchTrace::law_of_size(const Visit& visit, std::int64_t written, std::int64_t probed, const NodeImport& node) const {
+SizeFactors BatchTrace::law_of_size(const Visit& visit, std::int64_t written, std::int64_t probed, const NodeImport& node) const {
   if (written == probed) return constant_size(written);
-  std::vector<Factors> known;
+  std::vector<SizeFactors> known;
   for (const TensorId t : visit.operands) {
     if (t == TensorId::None) continue;
-    for (const Factors& factors : law_of(t, node.builder())) known.push_back(factors);
+    for (const SizeFactors& factors : law_of(t, node.builder())) known.push_back(factors);
   }
   const auto patched = patches_.find(static_cast<std::size_t>(&visit - visits_.data()));
   if (patched != patches_.end()) {
     for (const OperandPatch& patch : patched->second) known.push_back(patch.size);
   }
-  const Factors* found = nullptr;
+  const SizeFactors* found = nullptr;
   bool several = false;
-  for (const Factors& factors : known) {
+  for (const SizeFactors& factors : known) {
     if (written_size(factors) != written || probed_size(factors) != probed) continue;
     several = several || (found && *found != factors);
     found = &factors;

@@ -51,7 +51,7 @@ struct OperandPatch {
   };
   Kind kind = Kind::Sizes;
   std::size_t operand = 0, index = 0;
-  Factors size;
+  SizeFactors size;
   std::int64_t step = 0;
 };
 
@@ -95,8 +95,8 @@ class BatchTrace final : public ImportWatcher {
   void apply_patches(std::size_t visit, NodeImport& node);
   void apply(const OperandPatch& patch, NodeImport& node);
   static TensorId counted(TensorId t, TensorId grown, const OperandPatch& patch, NodeImport& node);
-  [[nodiscard]] std::int64_t size_now(const Factors& size) const;
-  [[nodiscard]] Factors law_of_size(const Visit& visit, std::int64_t written, std::int64_t probed, const NodeImport& node) const;
+  [[nodiscard]] std::int64_t size_now(const SizeFactors& size) const;
+  [[nodiscard]] SizeFactors law_of_size(const Visit& visit, std::int64_t written, std::int64_t probed, const NodeImport& node) const;
   [[nodiscard]] SizeLaw law_of(TensorId t, const graph::GraphBuilder& builder) const;
   void follow_flags(const Visit& visit, const NodeImport& node);
 

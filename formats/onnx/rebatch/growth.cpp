@@ -29,7 +29,7 @@ std::optional<std::size_t> same_axis(const Shape& from, const Shape& to, std::si
 }
 
 /// Index along an axis with its varying factors set to 0.
-std::int64_t first_row(std::int64_t along, const Factors& size) {
+std::int64_t first_row(std::int64_t along, const SizeFactors& size) {
   std::int64_t result = 0, unit = 1;
   for (auto f = size.rbegin(); f != size.rend(); ++f) {
     if (f->kind == Factor::Kind::Constant) result += along % f->written * unit;
@@ -76,7 +76,7 @@ void RebatchRule::add(std::size_t at, OperandPatch patch) {
   patches.push_back(std::move(patch));
 }
 
-void RebatchRule::set_sizes(std::size_t i, const std::vector<std::optional<Factors>>& sizes) {
+void RebatchRule::set_sizes(std::size_t i, const std::vector<std::optional<SizeFactors>>& sizes) {
   bool any = false;
   for (std::size_t k = 0; k < sizes.size(); ++k) {
     if (!sizes[k]) continue;
@@ -89,7 +89,7 @@ void RebatchRule::set_sizes(std::size_t i, const std::vector<std::optional<Facto
   if (any) visit_.operands[i] = node_.input(i);
 }
 
-void RebatchRule::follow(std::size_t i, std::size_t axis, const Factors& size) {
+void RebatchRule::follow(std::size_t i, std::size_t axis, const SizeFactors& size) {
   if (axis >= written(i).size() || varies(law(i)[axis])) return;
   if (written(i)[axis] != written_size(size))
     refuse("operand " + std::to_string(i) + " has " + std::to_string(written(i)[axis]) + " rows, and not one for each of the " +
@@ -99,7 +99,7 @@ void RebatchRule::follow(std::size_t i, std::size_t axis, const Factors& size) {
   visit_.operands[i] = node_.input(i);
 }
 
-bool RebatchRule::follow_in_steps(std::size_t i, std::size_t axis, const Factors& size, std::int64_t step) {
+bool RebatchRule::follow_in_steps(std::size_t i, std::size_t axis, const SizeFactors& size, std::int64_t step) {
   const graph::Value* value = node_.builder().value(visit_.operands.at(i));
   const std::int64_t rows = written(i).at(axis), inner = product(written(i), axis + 1, written(i).size());
   if (!value || rows != written_size(size) || rows < 2) return false;
@@ -113,7 +113,7 @@ bool RebatchRule::follow_in_steps(std::size_t i, std::size_t axis, const Factors
   return true;
 }
 
-bool RebatchRule::require(std::size_t at, std::size_t operand, std::size_t axis, const Factors& size, int depth) {
+bool RebatchRule::require(std::size_t at, std::size_t operand, std::size_t axis, const SizeFactors& size, int depth) {
   const Visit& visit = trace_.visits_[at];
   const TensorId t = visit.operands.at(operand);
   const std::string where = visit.described + ": operand " + std::to_string(operand);
@@ -134,7 +134,7 @@ bool RebatchRule::require(std::size_t at, std::size_t operand, std::size_t axis,
 }
 
 /// Whether the slices along an axis are equal, or count themselves.
-OperandPatch::Kind RebatchRule::kind_of_rows(TensorId t, std::size_t axis, const Factors& size, const std::string& where) const {
+OperandPatch::Kind RebatchRule::kind_of_rows(TensorId t, std::size_t axis, const SizeFactors& size, const std::string& where) const {
   const graph::Tensor& tensor = node_.builder()[t];
   if (!tensor.contents.known() || graph::element_count(tensor.type.shape) > kLargestCompared)
     throw NotRebatchable{where + ", '" + tensor.name + "', has one row per sample of the file, and its values are not known"};
@@ -162,7 +162,7 @@ void RebatchRule::broadcast(const std::vector<std::size_t>& operands, std::size_
     const auto leads = [&](std::size_t i) { return reaches(i) && varies(law(i)[law(i).size() - back]); };
     const auto leader = std::find_if(operands.begin(), operands.end(), leads);
     if (leader == operands.end()) continue;
-    const Factors size = law(*leader)[law(*leader).size() - back];
+    const SizeFactors size = law(*leader)[law(*leader).size() - back];
     for (const std::size_t i : operands) {
       if (!reaches(i) || leads(i)) continue;
       const std::size_t axis = law(i).size() - back;
@@ -178,7 +178,7 @@ void RebatchRule::align(const std::vector<std::size_t>& operands, std::optional<
     const auto leads = [&](std::size_t i) { return axis < law(i).size() && varies(law(i)[axis]); };
     const auto leader = std::find_if(operands.begin(), operands.end(), leads);
     if (axis == free || leader == operands.end()) continue;
-    const Factors size = law(*leader)[axis];
+    const SizeFactors size = law(*leader)[axis];
     for (const std::size_t i : operands) {
       if (!leads(i)) follow(i, axis, size);
     }
@@ -187,7 +187,7 @@ void RebatchRule::align(const std::vector<std::size_t>& operands, std::optional<
 
 // Upstream
 
-void RebatchRule::trace_back(std::size_t at, std::size_t axis, const Factors& size, int depth) {
+void RebatchRule::trace_back(std::size_t at, std::size_t axis, const SizeFactors& size, int depth) {
   const Visit& visit = trace_.visits_[at];
   const auto stuck = [&]() -> NotRebatchable {
     return {visit.described + ": its result has one row per sample of the file, and this operator cannot be made to give others"};

@@ -4,7 +4,7 @@
 
 namespace rehearsal::formats {
 
-Factors constant_size(std::int64_t size) { return size == 1 ? Factors{} : Factors{{Factor::Kind::Constant, size, size}}; }
+SizeFactors constant_size(std::int64_t size) { return size == 1 ? SizeFactors{} : SizeFactors{{Factor::Kind::Constant, size, size}}; }
 
 SizeLaw constant_law(const graph::Shape& shape) {
   SizeLaw law;
@@ -12,21 +12,21 @@ SizeLaw constant_law(const graph::Shape& shape) {
   return law;
 }
 
-bool varies(const Factors& factors) {
+bool varies(const SizeFactors& factors) {
   return std::any_of(factors.begin(), factors.end(), [](const Factor& f) { return f.kind != Factor::Kind::Constant; });
 }
 
 bool varies(const SizeLaw& law) {
-  return std::any_of(law.begin(), law.end(), [](const Factors& factors) { return varies(factors); });
+  return std::any_of(law.begin(), law.end(), [](const SizeFactors& factors) { return varies(factors); });
 }
 
-std::int64_t written_size(const Factors& factors) {
+std::int64_t written_size(const SizeFactors& factors) {
   std::int64_t size = 1;
   for (const Factor& f : factors) size *= f.written;
   return size;
 }
 
-std::int64_t probed_size(const Factors& factors) {
+std::int64_t probed_size(const SizeFactors& factors) {
   std::int64_t size = 1;
   for (const Factor& f : factors) size *= f.probed;
   return size;
@@ -34,17 +34,17 @@ std::int64_t probed_size(const Factors& factors) {
 
 graph::Shape written_shape(const SizeLaw& law) {
   graph::Shape shape;
-  for (const Factors& factors : law) shape.push_back(written_size(factors));
+  for (const SizeFactors& factors : law) shape.push_back(written_size(factors));
   return shape;
 }
 
 graph::Shape probed_shape(const SizeLaw& law) {
   graph::Shape shape;
-  for (const Factors& factors : law) shape.push_back(probed_size(factors));
+  for (const SizeFactors& factors : law) shape.push_back(probed_size(factors));
   return shape;
 }
 
-std::optional<std::int64_t> size_at(const Factors& factors, const Batches& batches, std::int64_t batch) {
+std::optional<std::int64_t> size_at(const SizeFactors& factors, const Batches& batches, std::int64_t batch) {
   std::int64_t size = 1;
   for (const Factor& f : factors) {
     std::int64_t part = f.kind == Factor::Kind::Batch ? batch : f.written;
@@ -64,7 +64,7 @@ namespace {
 class Regrouping {
  public:
   Regrouping(const SizeLaw& from, bool behind) : behind_(behind) {
-    for (const Factors& dim : from) {
+    for (const SizeFactors& dim : from) {
       for (const Factor& f : dim) append(f);
     }
   }
@@ -104,8 +104,8 @@ class Regrouping {
   /// The next factor was 1 in the file, so its sizes do not tell where it belongs.
   [[nodiscard]] bool hidden() const { return at_ < rest_.size() && rest_[at_].kind != Factor::Kind::Constant && rest_[at_].written == 1; }
 
-  std::optional<Factors> take(std::int64_t size, Regrouped& result) {
-    Factors dim;
+  std::optional<SizeFactors> take(std::int64_t size, Regrouped& result) {
+    SizeFactors dim;
     if (hidden()) {
       if (size != 1) result.assumed = true;
       dim.push_back(rest_[at_++]);

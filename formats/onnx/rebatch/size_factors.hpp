@@ -23,20 +23,20 @@ struct Factor {
   friend bool operator==(const Factor&, const Factor&) = default;
 };
 /// One dimension: the product, outermost factor first. Empty for 1.
-using Factors = std::vector<Factor>;
+using SizeFactors = std::vector<Factor>;
 /// The dimensions of a tensor.
-using SizeLaw = std::vector<Factors>;
+using SizeLaw = std::vector<SizeFactors>;
 
-[[nodiscard]] Factors constant_size(std::int64_t size);
+[[nodiscard]] SizeFactors constant_size(std::int64_t size);
 [[nodiscard]] SizeLaw constant_law(const graph::Shape& shape);
-[[nodiscard]] bool varies(const Factors& factors);
+[[nodiscard]] bool varies(const SizeFactors& factors);
 [[nodiscard]] bool varies(const SizeLaw& law);
-[[nodiscard]] std::int64_t written_size(const Factors& factors);
-[[nodiscard]] std::int64_t probed_size(const Factors& factors);
+[[nodiscard]] std::int64_t written_size(const SizeFactors& factors);
+[[nodiscard]] std::int64_t probed_size(const SizeFactors& factors);
 [[nodiscard]] graph::Shape written_shape(const SizeLaw& law);
 [[nodiscard]] graph::Shape probed_shape(const SizeLaw& law);
 /// The size at another batch; quantities of kind Other are taken to be linear. nullopt when no whole number of at least 0 results.
-[[nodiscard]] std::optional<std::int64_t> size_at(const Factors& factors, const Batches& batches, std::int64_t batch);
+[[nodiscard]] std::optional<std::int64_t> size_at(const SizeFactors& factors, const Batches& batches, std::int64_t batch);
 
 struct Regrouped {
   SizeLaw law;

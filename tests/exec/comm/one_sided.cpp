@@ -12,7 +12,7 @@ using namespace rehearsal::exec;
 
 namespace {
 
-constexpr OneSided::Places kSmall{64, 2};
+constexpr OneSided::ArrivalPlaces kSmall{64, 2};
 
 std::vector<int> all_others() {
   std::vector<int> others;

@@ -61,7 +61,7 @@ class OneNode {
   /// Empty when the gradient agrees with finite differences.
   std::string gradient_differs() {
     const GradientCheck check = check_gradient(model_.import().graph, fed_);
-    return check.verdict == GradientCheck::Verdict::Agrees ? "" : "gradient: " + check.reason;
+    return check.verdict == GradientVerdict::Agrees ? "" : "gradient: " + check.reason;
   }
 
  private:
@@ -107,7 +107,7 @@ TEST_CASE("a row that is hidden whole stops its gradient instead of spoiling it"
   const std::vector<Fed> fed{{"x", Value::of_reals({1, 2, 3, 4}, {2, 2})}, {"mask", Value::of_reals({hidden, hidden, 0, 0}, {2, 2})}};
   const auto check = check_gradient(m.import().graph, fed);
   CHECK(check.reason == kNothing);
-  CHECK(check.verdict == GradientCheck::Verdict::Agrees);
+  CHECK(check.verdict == GradientVerdict::Agrees);
 }
 
 TEST_CASE("attention with a cache, a cap on its scores, and shared keys") {

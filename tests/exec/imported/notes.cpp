@@ -99,7 +99,7 @@ TEST_CASE("probabilities may be the target of a cross-entropy") {
   soft.input("t", {"2", "3"});
   // (log 4 + log 2) / 2 and log 4/3, their mean
   CHECK(loss_differs(soft, ((std::log(4) + std::log(2)) / 2 + std::log(4.0 / 3)) / 2, fed) == kNothing);
-  CHECK(check_gradient(soft.import().graph, fed).verdict == GradientCheck::Verdict::Agrees);
+  CHECK(check_gradient(soft.import().graph, fed).verdict == GradientVerdict::Agrees);
 }
 
 }  // namespace rehearsal::exec
