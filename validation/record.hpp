@@ -53,7 +53,6 @@ struct RecordFile {
 [[nodiscard]] RecordFile read_records(std::istream& in, const std::string& where);
 [[nodiscard]] RecordFile read_record_file(const std::string& path);
 
-[[nodiscard]] std::string lower_case(std::string_view text);
 /// Whether `text` holds `part`.
 [[nodiscard]] bool holds(std::string_view text, std::string_view part);
 [[nodiscard]] bool holds_any(std::string_view text, std::initializer_list<std::string_view> parts);

@@ -5,6 +5,7 @@
 #include <regex>
 
 #include "base/error.hpp"
+#include "base/names.hpp"
 #include "predict/changes.hpp"
 #include "predict/frameworks/recipe.hpp"
 #include "validation/known_models.hpp"
