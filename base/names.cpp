@@ -71,6 +71,12 @@ std::optional<std::string> nearest_name(std::string_view wrong, const Names& nam
   return best;
 }
 
+std::optional<std::string> misspelt_name(std::string_view text, const Names& names) {
+  if (text.size() > kLongestName) return std::nullopt;
+  const auto near = std::ranges::find_if(names, [&](std::string_view name) { return edit_distance(text, name) == 1; });
+  return near == names.end() ? std::nullopt : std::optional(std::string(*near));
+}
+
 std::string suggestion(std::string_view wrong, const Names& names) {
   const auto near = nearest_name(wrong, names);
   return near ? "; did you mean \"" + *near + "\"?" : ".";

@@ -30,6 +30,9 @@ template <class Range, class Name = std::identity>
 /// The name that differs least from `wrong`, at least half of whose letters it has; nothing where none is similar.
 [[nodiscard]] std::optional<std::string> nearest_name(std::string_view wrong, const Names&);
 
+/// The name from which `text` differs in one letter, more or other; nothing where there is none.
+[[nodiscard]] std::optional<std::string> misspelt_name(std::string_view text, const Names&);
+
 /// What follows "is unknown": "; did you mean "X"?" with the nearest name, else a full stop.
 [[nodiscard]] std::string suggestion(std::string_view wrong, const Names&);
 

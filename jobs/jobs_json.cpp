@@ -49,6 +49,8 @@ void read_paces(ObjectReader& r, Job& job) {
     Pace other = pace;
     other.step = on.quantity(key, kLengths).value;
     other.on_network = other.step * network;
+    if (*devices == job.devices && other.step != pace.step)
+      on.refuse(key, "is another time than `step`, which is of as many devices; leave one of the two out");
     if (pace.power) other.power = *pace.power * (static_cast<double>(*devices) / job.devices);
     if (*devices != job.devices) job.paces[*devices] = other;
   }

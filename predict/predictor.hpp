@@ -25,6 +25,7 @@ struct SplitLimits {
   std::int64_t sequence = 1;      ///< tokens that cp shares out; 1: no sequence
   std::int64_t blocks = 1;        ///< of the longest chain of equal ones
   std::int64_t all_blocks = 0;    ///< of all chains of equal ones
+  std::int64_t heads = 0;         ///< of causal attention, the fewest that a layer has; 0: there is none
   std::int64_t stages = 1;        ///< that can have work
   std::size_t image_axes = 0;     ///< that spatial parallelism can split
   bool weights = false;           ///< tensor parallelism has something to split

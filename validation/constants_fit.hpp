@@ -28,6 +28,7 @@ struct FitOutcome {
 /// Minimises sum of weight·|log error| + prior by iteratively reweighted Gauss-Newton steps on finite differences; then, per source, the
 /// same without it on the linearised model, predicted exactly. Weights: 1/sqrt(quantities of the source), less for incomplete records.
 /// With `steps` = 0 the constants stay and only the residuals and intervals are computed.
+/// Throws Refusal where no record has a figure that is predicted.
 [[nodiscard]] FitOutcome fit_constants(std::span<const Record>, const costmodel::ConstantsFile& start, int steps, Progress&);
 
 /// The publication of a record: repository and document, what one team measured with one code base.

@@ -52,6 +52,7 @@ RecordFile records_of(const ValidateOptions& o, Terminal& terminal) {
   std::istringstream own{std::string(validation::embedded_records())};
   auto file =
       o.measured.empty() ? validation::read_records(own, "validation/records/published.jsonl") : validation::read_record_file(o.measured);
+  if (file.records.empty()) throw BadInput(o.measured, "has no record; one is a JSON object on a line (docs/records.md)");
   warn_of(terminal, "unknown keys are ignored:", file.unknown_keys);
   if (!o.family.empty()) keep_family(file.records, o.family);
   return file;
@@ -104,12 +105,13 @@ int validate(const ValidateOptions& o, Terminal& terminal) {
   if (!o.against.empty()) return compare_answers(o, file, verdicts, terminal);
   const auto summary = validation::summarise(verdicts, file.records);
   if (!o.html.empty()) write_file_atomically(o.html, validation::validation_page(verdicts, file.records));
-  if (!terminal.json()) {
+  if (terminal.json()) {
+    for (const auto& v : verdicts) terminal.out() << verdict_json(v).dump() << '\n';
+    terminal.out() << Json{{"summary", summary_json(summary)}}.dump() << '\n';
+  } else {
     terminal.print(summary_json(summary));
-    return 0;
   }
-  for (const auto& v : verdicts) terminal.out() << verdict_json(v).dump() << '\n';
-  terminal.out() << Json{{"summary", summary_json(summary)}}.dump() << '\n';
+  if (summary.all.answered == 0) throw Refusal("none of the " + std::to_string(verdicts.size()) + " records was answered: nothing is validated");
   return 0;
 }
 

@@ -85,12 +85,13 @@ std::int64_t dense_layers(Sizes& s) {
 
 void read_experts(Sizes& s) {
   if (s.choice.row->name != "moe") return;
-  constexpr double kNothingDropped = 1;
   s.set("experts", s.required("--num-experts"));
   s.set("top_k", s.flags.whole("--moe-router-topk").value_or(2));
   const auto width = s.flags.whole("--moe-ffn-hidden-size").value_or(s.of("ffn"));
   s.set("moe_ffn", width == s.of("ffn") ? 0 : width);
-  s.set("capacity", std::llround(100 * s.flags.number("--moe-expert-capacity-factor").value_or(kNothingDropped)));
+  // Without a factor no token is dropped: every expert has room for all.
+  const double all = static_cast<double>(s.of("experts")) / static_cast<double>(std::max(std::int64_t{1}, s.of("top_k")));
+  s.set("capacity", std::llround(100 * s.flags.number("--moe-expert-capacity-factor").value_or(all)));
   s.set("dense_layers", dense_layers(s));
   const auto shared = s.flags.whole("--moe-shared-expert-intermediate-size").value_or(0);
   if (width < 1 || shared % width != 0)

@@ -23,6 +23,8 @@ constexpr std::array<std::string_view, 17> kWrittenBelow{"batch",          "kv_h
                                                          "head_dim",       "qkv_bias",     "qk_norm",  "experts", "top_k",  "moe_ffn",
                                                          "shared_experts", "dense_layers", "capacity", "seq",     "window"};
 
+constexpr std::int64_t kShareInFull = 100;  // per cent
+
 std::int64_t of(const ZooChoice& choice, std::string_view parameter) {
   const auto found = choice.values.find(parameter);
   return found == choice.values.end() ? 0 : found->second;
@@ -74,11 +76,51 @@ void expert_flags(const ZooChoice& choice, Sheet& sheet) {
   sheet.set("--moe-router-topk", std::to_string(of(choice, "top_k")));
   sheet.set("--moe-ffn-hidden-size", std::to_string(width));
   sheet.set("--moe-token-dispatcher-type", "alltoall");
-  sheet.set("--moe-expert-capacity-factor", digits(static_cast<double>(of(choice, "capacity")) / 100));
   if (const auto shared = of(choice, "shared_experts"); shared != 0)
     sheet.set("--moe-shared-expert-intermediate-size", std::to_string(shared * width));
   if (const auto dense = of(choice, "dense_layers"); dense != 0)
     sheet.set("--moe-layer-freq", "([0]*" + std::to_string(dense) + "+[1]*" + std::to_string(of(choice, "layers") - dense) + ")");
+}
+
+/// Layers of first and last stage where not all stages have as many: as near to the others as they come.
+void stage_flags(std::int64_t layers, const plan::Plan& plan, Sheet& sheet) {
+  const auto chunks = std::int64_t{plan.pp} * plan.interleave;
+  if (layers % chunks == 0) return;
+  if (plan.interleave > 1)
+    return sheet.refuse("interleave", std::to_string(layers) + " layers are not shared out evenly among " + std::to_string(chunks) + " chunks",
+                        "use interleave=1, or chunks that divide them");
+  if (layers < plan.pp) return sheet.refuse("pp", "the model has " + std::to_string(layers) + " layers", "use fewer stages");
+  const auto inner = std::int64_t{plan.pp} - 2;
+  auto each = (layers + plan.pp - 1) / plan.pp;  // of the stages between
+  if (layers - inner * each < 2) --each;
+  const auto ends = layers - inner * each;
+  sheet.set("--decoder-first-pipeline-num-layers", std::to_string((ends + 1) / 2));
+  sheet.set("--decoder-last-pipeline-num-layers", std::to_string(ends / 2));
+}
+
+/// What Megatron-Core asserts of degrees and sizes when it starts.
+void require_divisors(const ZooChoice& choice, const plan::Plan& plan, Sheet& sheet) {
+  const auto divides = [&](std::string_view key, std::int64_t degree, std::int64_t size, const std::string& what) {
+    if (size % degree != 0)
+      sheet.refuse(key, std::to_string(degree) + " does not divide " + std::to_string(size) + " " + what, "use a degree that does");
+  };
+  divides("tp", plan.tp, of(choice, "heads"), "heads of attention");
+  if (plan.cp > 1) divides("cp", std::int64_t{2} * plan.cp, of(choice, "seq"), "tokens: every rank has two pieces of a sequence");
+  stage_flags(of(choice, "layers"), plan, sheet);
+  const auto experts = of(choice, "experts");
+  if (plan.ep > 1 && experts == 0) return sheet.refuse("ep", "the model has no experts", "use ep=1");
+  divides("ep", plan.ep, std::max(experts, std::int64_t{1}), "experts");
+  divides("ep", plan.ep, std::int64_t{plan.dp} * plan.cp, "replicas and ranks of cp");
+  if (experts > 0 && plan.tp > 1 && !plan.sequence_parallel)
+    sheet.refuse("sequence_parallel", "mixtures of experts need it beside tp", "use sequence_parallel=on");
+}
+
+/// Of hf: no token is dropped; of zoo: those beyond what an expert has room for, unless every expert has room for all.
+void capacity_flag(const std::string& model, const ZooChoice& choice, Sheet& sheet) {
+  const auto capacity = of(choice, "capacity"), experts = of(choice, "experts");
+  const bool said = model.find("capacity=") != std::string::npos;
+  if ((model.starts_with("hf:") && !said) || capacity * of(choice, "top_k") >= kShareInFull * experts) return;
+  sheet.set("--moe-expert-capacity-factor", digits(static_cast<double>(capacity) / kShareInFull));
 }
 
 }  // namespace
@@ -100,6 +142,8 @@ void megatron_model(const TrainingJob& job, Sheet& sheet) {
   attention_flags(*choice, sheet);
   style_flags(*choice, sheet);
   expert_flags(*choice, sheet);
+  if (of(*choice, "experts") != 0) capacity_flag(job.model, *choice, sheet);
+  require_divisors(*choice, job.plan, sheet);
 }
 
 }  // namespace rehearsal::exchange

@@ -90,7 +90,8 @@ void read_gemma3(const Configuration& c, ZooValues& v) {
   read_gemma2(c, v);
   v["qk_norm"] = 1;
   v["theta"] = std::llround(theta(c, 1'000'000));
-  v["window_theta"] = std::llround(c.number("rope_local_base_freq", 10'000));
+  const auto local = std::llround(c.number("rope_local_base_freq", 10'000));
+  if (v.contains("window") && v.at("window") != 0) v["window_theta"] = local;
   if (!c.has("layer_types")) v["window_every"] = c.size("sliding_window_pattern", 6);
 }
 

@@ -65,6 +65,7 @@ HuggingFaceModel read_hugging_face(std::string_view reference) {
   if (further > 0 && (built == choice.values.end() || built->second == 0))
     model.without.push_back("modules that predict further tokens are left out, of which " + modules + "=" + std::to_string(further) +
                             (built == choice.values.end() ? std::string() : "; mtp=" + std::to_string(further) + " adds them"));
+  config.refuse_misspelt();
   return model;
 }
 

@@ -2,11 +2,13 @@
 
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/names.hpp"
 
 namespace rehearsal::formats {
 namespace {
@@ -46,14 +48,16 @@ Json read(const std::string& file) {
 
 struct Configuration::Values {
   Json json;
+  mutable std::set<std::string, std::less<>> asked;
   [[nodiscard]] const Json& at(std::string_view key) const {
     static const Json kNull;
+    asked.emplace(key);
     const auto found = json.find(key);
     return found == json.end() ? kNull : *found;
   }
 };
 
-Configuration::Configuration(const std::string& file) : file_(file), values_(std::make_shared<const Values>(Values{read(file)})) {}
+Configuration::Configuration(const std::string& file) : file_(file), values_(std::make_shared<const Values>(Values{read(file), {}})) {}
 
 Configuration::Configuration(std::string file, std::string prefix, std::shared_ptr<const Values> values)
     : file_(std::move(file)), prefix_(std::move(prefix)), values_(std::move(values)) {}
@@ -63,7 +67,16 @@ Configuration Configuration::part(const std::string& key) const {
   Json values = values_->at(key);
   for (const char* shared : {"tie_word_embeddings"})
     if (!values.contains(shared) && has(shared)) values[shared] = values_->at(shared);
-  return {file_, prefix_ + key + ".", std::make_shared<const Values>(Values{std::move(values)})};
+  return {file_, prefix_ + key + ".", std::make_shared<const Values>(Values{std::move(values), {}})};
+}
+
+void Configuration::refuse_misspelt() const {
+  Names missing;
+  for (const auto& key : values_->asked)
+    if (!values_->json.contains(key)) missing.push_back(key);
+  for (const auto& [key, value] : values_->json.items())
+    if (const auto meant = misspelt_name(key, missing); meant && !values_->asked.contains(key))
+      refuse(key, "is no key that is read; " + *meant + " is, and is not there");
 }
 
 bool Configuration::is_object(std::string_view key) const { return values_->at(key).is_object(); }

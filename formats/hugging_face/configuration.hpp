@@ -34,6 +34,10 @@ class Configuration {
   [[nodiscard]] bool is_object(std::string_view key) const;
   [[nodiscard]] bool is_filled_list(std::string_view key) const;  ///< with something in it
 
+  /// Throws BadInput naming a key that nobody asked for and that is nearly one which was asked for and is not there: a misspelt one would
+  /// be taken for missing.
+  void refuse_misspelt() const;
+
   /// Throws BadInput: what is said of a key of this file.
   [[noreturn]] void refuse(const std::string& key, const std::string& what) const;
 

@@ -104,6 +104,18 @@ plan::Sharding FoldedModel::shard(const Degrees& d) const {
   return plan::shard(training_, dims_, plan::sharding_axes(training_, dims_, plan, 1, *rules_));
 }
 
+namespace {
+
+/// Of scores [batch, heads..., queries, keys].
+std::int64_t heads_of(const graph::Graph& g, const AttentionCore& core) {
+  const auto& scores = g[g.nodes()[core.softmax].outputs.front()].type.shape;
+  std::int64_t heads = 1;
+  for (std::size_t d = 1; d + 2 < scores.size(); ++d) heads *= scores[d];
+  return heads;
+}
+
+}  // namespace
+
 SplitLimits FoldedModel::limits() const {
   if (!rules_->use) rules_->use = plan::use_of_dimensions(training_, *dims_);
   const auto& use = *rules_->use;
@@ -115,6 +127,8 @@ SplitLimits FoldedModel::limits() const {
     limits.blocks = std::max<std::int64_t>(limits.blocks, span.repeats);
     if (span.repeats > 1) limits.all_blocks += span.repeats;
   }
+  for (const auto& core : flow().cores())
+    if (const auto heads = heads_of(graph(), core); core.causal && (limits.heads == 0 || heads < limits.heads)) limits.heads = heads;
   limits.stages = has_convolution() ? static_cast<std::int64_t>(graph().nodes().size()) : limits.blocks;
   limits.even_replicas = true;
   using Rule = plan::RecomputeRule;

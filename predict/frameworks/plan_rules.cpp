@@ -23,11 +23,18 @@ void dp(const PlanQuestion& q, Violations& v) {
 void tp(const PlanQuestion& q, Violations& v) {
   if (q.plan.tp > 1 && !q.limits.weights)
     v.push_back({"tp", "the model has no product with weights whose dimensions could be split", "use tp=1"});
+  else if (q.limits.heads > 0 && q.limits.heads % q.plan.tp != 0)
+    v.push_back({"tp", std::to_string(q.plan.tp) + " ranks do not divide the " + std::to_string(q.limits.heads) + " heads of attention",
+                 "use a degree that divides them; " + q.profile.name + " gives every rank whole heads"});
 }
 
 void cp(const PlanQuestion& q, Violations& v) {
   if (q.plan.cp > 1 && q.limits.sequence < q.plan.cp)
     v.push_back({"cp", q.limits.sequence > 1 ? "more ranks than the sequence has tokens" : "the model has no sequence", "use cp=1"});
+  else if (q.plan.cp > 1 && q.limits.sequence % (std::int64_t{2} * q.plan.cp) != 0)  // an early and a late piece, since attention is causal
+    v.push_back({"cp", "every rank has two pieces of a sequence, and " + std::to_string(2 * q.plan.cp) + " do not divide " +
+                           std::to_string(q.limits.sequence) + " tokens",
+                 "use a degree twice which divides them"});
 }
 
 void ep(const PlanQuestion& q, Violations& v) {
