@@ -41,7 +41,8 @@ class Fit {
     for (std::size_t i = 0; i < costmodel::kCoefficients; ++i)
       if (file_.facts[i].fitted) free_.push_back(static_cast<Coefficient>(i));
     prepare();
-    if (quantities_.empty()) throw Refusal("no record has a figure that is predicted, so there is nothing to fit; `rehearse validate` says why");
+    if (quantities_.empty())
+      throw Refusal("no record has a figure that is predicted, so there is nothing to fit; `rehearse validate` says why");
     weigh();
   }
 

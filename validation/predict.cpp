@@ -175,8 +175,7 @@ void keep_block(frameworks::ModelParts& model) {
 }  // namespace
 
 frameworks::FrameworkJob Prepared::framework_job() const {
-  return {job.machine.platform, *job.framework,    job.plan,  job.arithmetic,
-          job.samples,          job.micro_batch,   job.micro_batches, job.recipe};
+  return {job.machine.platform, *job.framework, job.plan, job.arithmetic, job.samples, job.micro_batch, job.micro_batches, job.recipe};
 }
 
 Preparer::Folded Preparer::folded(const RecordModel& model, std::int64_t batch, frameworks::Grain grain) {

@@ -14,8 +14,8 @@ namespace rehearsal::validation {
 namespace {
 
 using costmodel::FrameworkProfile;
-using predict::frameworks::Recipe;
 using plan::RecomputeRule;
+using predict::frameworks::Recipe;
 
 constexpr int kLargestDegree = 10'000'000;
 
@@ -353,8 +353,8 @@ void set_length(const Record& r, RecordJob& job) {
 
 /// Degrees may stand beside the text, if they are its own.
 void refuse_contradictions(const Record& r, const plan::Plan& p) {
-  const std::pair<std::string, std::int64_t> degrees[] = {
-      {"dp", p.dp}, {"tp", p.tp}, {"pp", p.pp}, {"cp", p.cp}, {"ep", p.ep}, {"interleave", p.interleave}};
+  const std::pair<std::string, std::int64_t> degrees[] = {{"dp", p.dp}, {"tp", p.tp}, {"pp", p.pp},
+                                                          {"cp", p.cp}, {"ep", p.ep}, {"interleave", p.interleave}};
   const auto refuse = [&](const std::string& key, std::int64_t in_text, std::optional<double> also) {
     if (also && *also != static_cast<double>(in_text))
       throw Refusal("plan." + key + ": is " + r.plan.written(key) + ", and plan.text says " + std::to_string(in_text) +

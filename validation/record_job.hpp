@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "predict/frameworks/framework_job.hpp"
-#include "validation/record_machine.hpp"
 #include "validation/model.hpp"
+#include "validation/record_machine.hpp"
 
 namespace rehearsal::validation {
 

@@ -14,9 +14,9 @@
 #include "cli/fidelity.hpp"
 #include "cli/validation_json.hpp"
 #include "predict/simulation.hpp"
+#include "validation/accuracy_page.hpp"
 #include "validation/answers.hpp"
 #include "validation/embedded_records.hpp"
-#include "validation/accuracy_page.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -111,7 +111,8 @@ int validate(const ValidateOptions& o, Terminal& terminal) {
   } else {
     terminal.print(summary_json(summary));
   }
-  if (summary.all.answered == 0) throw Refusal("none of the " + std::to_string(verdicts.size()) + " records was answered: nothing is validated");
+  if (summary.all.answered == 0)
+    throw Refusal("none of the " + std::to_string(verdicts.size()) + " records was answered: nothing is validated");
   return 0;
 }
 

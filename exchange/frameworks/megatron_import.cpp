@@ -213,8 +213,7 @@ void read_recompute(MegatronReader& r) {
   const auto modules = r.flags.text("--recompute-modules").value_or("core_attn");
   const bool some = method == "block";
   if (kind == "full" && (some ? layers < 1 : method != "uniform" || layers != 1))
-    r.found.refuse("--recompute-method",
-                   method + " with --recompute-num-layers " + std::to_string(layers) + " keeps what no plan does",
+    r.found.refuse("--recompute-method", method + " with --recompute-num-layers " + std::to_string(layers) + " keeps what no plan does",
                    "use uniform with 1, or block with the layers of a stage that are computed again");
   if (kind == "selective" && modules != "core_attn") r.found.refuse("--recompute-modules", "is " + modules, "use core_attn");
   if (kind == "full") r.into.recompute = {plan::RecomputeRule::Full, 0, some ? static_cast<int>(layers) : 0};

@@ -87,7 +87,8 @@ void stage_flags(std::int64_t layers, const plan::Plan& plan, Sheet& sheet) {
   const auto chunks = std::int64_t{plan.pp} * plan.interleave;
   if (layers % chunks == 0) return;
   if (plan.interleave > 1)
-    return sheet.refuse("interleave", std::to_string(layers) + " layers are not shared out evenly among " + std::to_string(chunks) + " chunks",
+    return sheet.refuse("interleave",
+                        std::to_string(layers) + " layers are not shared out evenly among " + std::to_string(chunks) + " chunks",
                         "use interleave=1, or chunks that divide them");
   if (layers < plan.pp) return sheet.refuse("pp", "the model has " + std::to_string(layers) + " layers", "use fewer stages");
   const auto inner = std::int64_t{plan.pp} - 2;

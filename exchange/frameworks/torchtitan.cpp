@@ -69,7 +69,8 @@ void titan_schedule(const TrainingJob& job, Sheet& sheet) {
   const auto& schedule = plan::schedule_of(job.plan);
   const auto* row = std::ranges::find(kTitanSchedules, schedule.name, &TitanSchedule::ours);
   if (row == kTitanSchedules.end())
-    return sheet.refuse("schedule", "it has no " + std::string(schedule.name), "use " + joined(kTitanSchedules, ", ", &TitanSchedule::ours));
+    return sheet.refuse("schedule", "it has no " + std::string(schedule.name),
+                        "use " + joined(kTitanSchedules, ", ", &TitanSchedule::ours));
   sheet.set("config.parallelism.pipeline_parallel_schedule", "\"" + std::string(row->theirs) + "\"");
   sheet.set("config.parallelism.pipeline_parallel_layers_per_stage", "None");
   if (schedule.chunks == 0 && job.plan.interleave != 2)

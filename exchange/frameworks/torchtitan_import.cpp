@@ -187,7 +187,8 @@ void read_recompute(TitanReader& r) {
   r.into.recompute.rule = row->rule;
   const auto option = r.keys.text("activation_checkpoint.selective_ac_option").value_or("op");
   if (!r.python && row->mode == "selective" && option != "op")
-    r.found.refuse("activation_checkpoint.selective_ac_option", "is " + option, "use op, or write the plan yourself: every second layer is recompute=full:N with half of the layers of a stage");
+    r.found.refuse("activation_checkpoint.selective_ac_option", "is " + option,
+                   "use op, or write the plan yourself: every second layer is recompute=full:N with half of the layers of a stage");
 }
 
 void read_communication(TitanReader& r) {

@@ -172,8 +172,8 @@ CollectiveLog read_collective_log(const std::string& text, const std::string& fi
   if (log.samples.empty()) refuse_log(file, "has no row of a message of more than 0 bytes with its time");
   if (log.ranks < 2) refuse_log(file, "does not say between how many ranks; give --ranks (2 or more)");
   if (hints.kind && hints.kind != log.kind)
-    refuse_log(file, "is of " + std::string(log.kind ? plan::name(*log.kind) : "messages") + ", not of " + std::string(plan::name(*hints.kind)) +
-                         "; leave --kind out");
+    refuse_log(file, "is of " + std::string(log.kind ? costmodel::name(*log.kind) : "messages") + ", not of " +
+                         std::string(costmodel::name(*hints.kind)) + "; leave --kind out");
   if (hints.ranks && *hints.ranks != log.ranks)
     refuse_log(file, "is of " + std::to_string(log.ranks) + " ranks, not of " + std::to_string(*hints.ranks) + "; leave --ranks out");
   return log;

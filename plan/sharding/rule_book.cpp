@@ -8,9 +8,9 @@
 
 #include "base/error.hpp"
 #include "graph/op_schema.hpp"
+#include "plan/batch_shares.hpp"
 #include "plan/schedules/schedule.hpp"
 #include "plan/sharding/passes.hpp"
-#include "plan/batch_shares.hpp"
 
 namespace rehearsal::plan {
 

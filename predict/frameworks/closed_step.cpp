@@ -258,7 +258,8 @@ class ReplicaPlayer {
   void run_and_reduce(std::size_t stage, std::size_t c, std::size_t m, bool weights_alone) {
     auto& clock = clocks_[stage];
     const auto& timer = this->timer(stage);
-    const bool again = job_.plan.recompute.rule == plan::RecomputeRule::FullExceptLast && !last(m);  // segments are of a pass that keeps what it needs
+    const bool again =
+        job_.plan.recompute.rule == plan::RecomputeRule::FullExceptLast && !last(m);  // segments are of a pass that keeps what it needs
     BucketFiller bucket(bucket_elements(job_, job_.precision_on(lane_.devices.groups[stage])));
     for (auto piece = step_.chunks[c].rbegin(); piece != step_.chunks[c].rend(); ++piece) {
       const auto& part = timer.time_of(piece->part, piece->passes);
@@ -436,7 +437,8 @@ std::vector<DeviceWork> work_of_devices(const StagedStep& step) {
     }
   }
   std::vector<DeviceWork> devices;
-  for (const auto& [group, work] : found) devices.push_back({group, work.ranks, {work.busy.matrix / work.ranks, work.busy.memory / work.ranks}});
+  for (const auto& [group, work] : found)
+    devices.push_back({group, work.ranks, {work.busy.matrix / work.ranks, work.busy.memory / work.ranks}});
   return devices;
 }
 

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "graph/dims/dims.hpp"
+#include "graph/repeated_spans.hpp"
 #include "graph/training.hpp"
 #include "plan/sharding/rule_book.hpp"
 #include "plan/sharding/sharding.hpp"
 #include "predict/frameworks/flow.hpp"
 #include "predict/frameworks/framework_job.hpp"
-#include "graph/repeated_spans.hpp"
 #include "predict/predictor.hpp"
 
 namespace rehearsal::predict::frameworks {

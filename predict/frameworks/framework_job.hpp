@@ -12,7 +12,6 @@
 
 namespace rehearsal::predict::frameworks {
 
-
 /// What recipes say besides plan and framework.
 struct Recipe {
   std::string optimizer = "adam";      ///< a row of graph::optimizer_table(); "none": no update

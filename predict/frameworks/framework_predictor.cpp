@@ -202,7 +202,8 @@ class FrameworkPredictor final : public Predictor {
   [[nodiscard]] static double watts_of(const Question& q, const std::vector<DeviceWork>& work, double seconds) {
     double watts = 0;
     for (const auto& w : work)
-      watts += w.ranks * costmodel::device_power(q.job.device(w.group), w.busy.of(seconds), q.job.recipe.power_limit, constants().values).watts;
+      watts +=
+          w.ranks * costmodel::device_power(q.job.device(w.group), w.busy.of(seconds), q.job.recipe.power_limit, constants().values).watts;
     return watts;
   }
 

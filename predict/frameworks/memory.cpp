@@ -155,7 +155,8 @@ class StageMemory {
   }
 
   [[nodiscard]] bool checkpoints_stages() const {
-    return job_.profile.checkpoints_stages && (job_.plan.recompute.rule == plan::RecomputeRule::Full || job_.plan.recompute.rule == plan::RecomputeRule::FullExceptLast);
+    return job_.profile.checkpoints_stages &&
+           (job_.plan.recompute.rule == plan::RecomputeRule::Full || job_.plan.recompute.rule == plan::RecomputeRule::FullExceptLast);
   }
 
   /// A stage that is recomputed as a whole: every micro-batch keeps its input, the one at work all that its backward pass needs (Huang et

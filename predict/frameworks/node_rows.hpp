@@ -24,7 +24,7 @@ struct RowSetting {
   bool fused_attention = false;
   StepCapture capture;
   double used_slots = 1, expert_load = 1;  ///< as ModelParts has them
-  plan::Coordinates at;    ///< of a rank with the largest blocks
+  plan::Coordinates at;                    ///< of a rank with the largest blocks
 
   std::optional<std::size_t> tokens_axis;  ///< of the ranks that share the sequences of a model with experts
 

@@ -32,8 +32,9 @@ void cp(const PlanQuestion& q, Violations& v) {
   if (q.plan.cp > 1 && q.limits.sequence < q.plan.cp)
     v.push_back({"cp", q.limits.sequence > 1 ? "more ranks than the sequence has tokens" : "the model has no sequence", "use cp=1"});
   else if (q.plan.cp > 1 && q.limits.sequence % (std::int64_t{2} * q.plan.cp) != 0)  // an early and a late piece, since attention is causal
-    v.push_back({"cp", "every rank has two pieces of a sequence, and " + std::to_string(2 * q.plan.cp) + " do not divide " +
-                           std::to_string(q.limits.sequence) + " tokens",
+    v.push_back({"cp",
+                 "every rank has two pieces of a sequence, and " + std::to_string(2 * q.plan.cp) + " do not divide " +
+                     std::to_string(q.limits.sequence) + " tokens",
                  "use a degree twice which divides them"});
 }
 

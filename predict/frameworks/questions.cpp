@@ -81,17 +81,8 @@ const Questions::Timed& Questions::timed(const FrameworkJob& job) {
   const auto& p = job.plan;
   auto recompute = p.recompute;
   recompute.blocks = std::min(recompute.blocks, 1);  // however many there are, they take as long
-  const TimersKey key{degrees_of(job),
-                      grain,
-                      p.dp,
-                      p.pp,
-                      p.zero,
-                      p.zero_group,
-                      recompute,
-                      p.offload,
-                      p.order,
-                      p.overlap,
-                      p.compression.type_on_the_way()};
+  const TimersKey key{
+      degrees_of(job), grain, p.dp, p.pp, p.zero, p.zero_group, recompute, p.offload, p.order, p.overlap, p.compression.type_on_the_way()};
   if (const auto known = timed_.find(key); known != timed_.end()) return *known->second;
   if (timed_.size() >= kTimersKept) {
     last_.reset();

@@ -11,7 +11,7 @@ namespace rehearsal::predict::frameworks {
 namespace {
 
 constexpr double kClockSteps = 100;  // clocks are set in whole per cents
-constexpr int kTenths = 10;  // of the time that a stage waits: as much is tried to be used
+constexpr int kTenths = 10;          // of the time that a stage waits: as much is tried to be used
 
 /// Seconds that the passes of a micro-batch take on every stage, of replicas on several kinds of devices the longest.
 std::vector<double> pass_seconds(const StagedStep& step) {

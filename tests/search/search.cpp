@@ -333,7 +333,9 @@ TEST_CASE("a framework recomputes as many blocks as let a plan fit, and no more"
   options.free = {"recompute"};
   Progress progress;
   Megatron roomy(4, 80e9);
-  const auto of = [&](const char* value) { return roomy.predictor->closed(parse_plan("dp=4,micro_batch=4,recompute=" + std::string(value))); };
+  const auto of = [&](const char* value) {
+    return roomy.predictor->closed(parse_plan("dp=4,micro_batch=4,recompute=" + std::string(value)));
+  };
   const auto none = of("none"), quarter = of("full:2"), half = of("full:4"), most = of("full:6"), full = of("full");
   CHECK(none.memory_bytes > quarter.memory_bytes);
   CHECK(quarter.memory_bytes > half.memory_bytes);

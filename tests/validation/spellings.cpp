@@ -4,8 +4,8 @@
 #include <sstream>
 
 #include "tests/catch.hpp"
-#include "validation/record_job.hpp"
 #include "validation/known_models.hpp"
+#include "validation/record_job.hpp"
 #include "validation/validate.hpp"
 
 namespace rehearsal::validation {
@@ -64,13 +64,12 @@ TEST_CASE("recomputation and sequence parallelism are read as words, too") {
 }
 
 TEST_CASE("records say of how many layers activations are computed again") {
-  const auto of = [](const std::string& plan) {
-    return plan::to_text(job_of(record(kGpt, plan, "H100-SXM5-80GB", 8)).plan.recompute);
-  };
+  const auto of = [](const std::string& plan) { return plan::to_text(job_of(record(kGpt, plan, "H100-SXM5-80GB", 8)).plan.recompute); };
   CHECK(of(R"({"dp": 8, "global_batch": 16, "recompute": "block", "recompute_num_layers": 5})") == "full:5");
   CHECK(of(R"({"dp": 8, "global_batch": 16, "recompute": "block"})") == "full");
   CHECK(of(R"({"dp": 8, "global_batch": 16, "recompute": "uniform", "recompute_num_layers": 2})") == "full");
-  const auto layers = static_cast<int>(job_of(record(kGpt, R"({"dp": 8, "global_batch": 16})", "H100-SXM5-80GB", 8)).model.values.at("layers"));
+  const auto layers =
+      static_cast<int>(job_of(record(kGpt, R"({"dp": 8, "global_batch": 16})", "H100-SXM5-80GB", 8)).model.values.at("layers"));
   const auto half = [&](int parts) { return "full:" + std::to_string(layers / parts / 2); };
   CHECK(of(R"({"dp": 8, "global_batch": 16, "recompute": "alternate-layers"})") == half(1));
   CHECK(of(R"({"dp": 4, "pp": 2, "global_batch": 16, "recompute": "alternate-layers"})") == half(2));
