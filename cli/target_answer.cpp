@@ -305,7 +305,8 @@ Json target_answer(const TargetOptions& o, const TargetQuestion& q, Terminal& te
   constexpr double kRoundingOfFit = 1e-9;
   if (known.value.misfit > kRoundingOfFit) result["misfit_share"] = known.value.misfit;
   if (known.value.least_samples == 0 && known.value.misfit > kRoundingOfFit)
-    terminal.warn("larger batches took no fewer steps in the trainings that are given: what is said of other batches is not to be relied on");
+    terminal.warn(
+        "larger batches took no fewer steps in the trainings that are given: what is said of other batches is not to be relied on");
   if (!known.curves.empty()) result["curves"] = known.curves;
   if (!known.far.empty()) result["outside_of_fit"] = known.far;
   const auto batches = batches_of(o, setup.predictor().batch());

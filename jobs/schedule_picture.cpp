@@ -49,8 +49,8 @@ class Panel {
   /// Devices side by side are one bar.
   [[nodiscard]] std::string bars(const Stay& stay) const {
     const auto& job = jobs_[stay.job];
-    std::string svg = "<g><title>" + xml_escaped(job.name) + ": " + std::to_string(stay.devices.size()) + " devices, " + to_text(stay.from) +
-                      " to " + to_text(stay.to) + "</title>";
+    std::string svg = "<g><title>" + xml_escaped(job.name) + ": " + std::to_string(stay.devices.size()) + " devices, " +
+                      to_text(stay.from) + " to " + to_text(stay.to) + "</title>";
     for (std::size_t n = 0; n < stay.devices.size();) {
       std::size_t end = n + 1;
       while (end < stay.devices.size() && stay.devices[end] == stay.devices[end - 1] + 1) ++end;

@@ -57,8 +57,10 @@ std::optional<double> time_of_date(const std::string& text) {
   using namespace std::chrono;
   const int month = part(5, 2), day = part(8, 2), hour = part(11, 2), minute = part(14, 2), second = part(17, 2);
   const auto offset = offset_of(std::string_view(text).substr(kDate));
-  if (!offset || month < 0 || day < 0 || hour < 0 || minute < 0 || second < 0 || hour > 23 || minute > 59 || second > 60) return std::nullopt;
-  const year_month_day date{year{part(0, 4)}, std::chrono::month{static_cast<unsigned>(month)}, std::chrono::day{static_cast<unsigned>(day)}};
+  if (!offset || month < 0 || day < 0 || hour < 0 || minute < 0 || second < 0 || hour > 23 || minute > 59 || second > 60)
+    return std::nullopt;
+  const year_month_day date{year{part(0, 4)}, std::chrono::month{static_cast<unsigned>(month)},
+                            std::chrono::day{static_cast<unsigned>(day)}};
   if (!date.ok()) return std::nullopt;
   return duration<double>(sys_days{date}.time_since_epoch() + hours{hour} + minutes{minute} + seconds{second - *offset}).count();
 }
@@ -91,8 +93,8 @@ class TraceReader {
     for (const auto needed : {Means::Devices, Means::Arrival})
       if (!at_[needed]) table_.refuse("none of the columns is called " + names_of(needed));
     if (!at_[Means::Length] && !(at_[Means::From] && at_[Means::Until]))
-      table_.refuse("no column says how long jobs took: " + names_of(Means::Length) + "; or when they began and ended: " +
-                    names_of(Means::From) + "; " + names_of(Means::Until));
+      table_.refuse("no column says how long jobs took: " + names_of(Means::Length) +
+                    "; or when they began and ended: " + names_of(Means::From) + "; " + names_of(Means::Until));
   }
 
   [[nodiscard]] const std::string& cell(const std::vector<std::string>& cells, Means::Column m) const {
@@ -173,8 +175,6 @@ JobTrace read_trace_file(const std::string& path) {
   return read_trace(in, path);
 }
 
-bool is_trace_file(const std::string& path) {
-  return lower_case(path).ends_with(".csv");
-}
+bool is_trace_file(const std::string& path) { return lower_case(path).ends_with(".csv"); }
 
 }  // namespace rehearsal::jobs

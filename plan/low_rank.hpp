@@ -1,7 +1,7 @@
 #pragma once
 // How PowerSGD sees a gradient (Vogels, Karimireddy and Jaggi, "PowerSGD: practical low-rank gradient compression for distributed
-// optimization", NeurIPS 2019): as a matrix with a row for each index of its first dimension, of which ranks sum two factors of few columns,
-// P = M Q and then Q = Mᵀ P.
+// optimization", NeurIPS 2019): as a matrix with a row for each index of its first dimension, of which ranks sum two factors of few
+// columns, P = M Q and then Q = Mᵀ P.
 
 #include <cstdint>
 

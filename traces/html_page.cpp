@@ -16,8 +16,8 @@ namespace {
 
 std::string heading(const Trace& t) {
   const auto note = t.plan.empty() ? std::string() : plan::other_mathematics(plan::parse_plan(t.plan));
-  return "<h2>" + xml_escaped(t.kind) + ": " + xml_escaped(t.model) + ", " + xml_escaped(t.plan) + ", batch " + std::to_string(t.batch) + "</h2>\n" +
-         (note.empty() ? "" : "<p>" + xml_escaped(note) + "</p>\n");
+  return "<h2>" + xml_escaped(t.kind) + ": " + xml_escaped(t.model) + ", " + xml_escaped(t.plan) + ", batch " + std::to_string(t.batch) +
+         "</h2>\n" + (note.empty() ? "" : "<p>" + xml_escaped(note) + "</p>\n");
 }
 
 /// What the timeline shows of the ranks.
@@ -48,7 +48,8 @@ std::string table(Comparison c, bool both, const std::array<std::string, 2>& kin
   constexpr std::size_t kShown = 12;
   if (!both) std::ranges::stable_sort(c.rows, std::greater<>(), &ComparedRow::predicted);
   const std::string head = "<table><tr><th class=\"text\">phase</th><th class=\"text\">operator</th><th>instructions</th><th>" +
-                           xml_escaped(kinds[0]) + "</th><th>" + (both ? xml_escaped(kinds[1]) + "</th><th>difference" : "share") + "</th></tr>\n";
+                           xml_escaped(kinds[0]) + "</th><th>" + (both ? xml_escaped(kinds[1]) + "</th><th>difference" : "share") +
+                           "</th></tr>\n";
   std::string shown = head, folded = head;
   for (std::size_t n = 0; n < c.rows.size(); ++n) (n < kShown ? shown : folded) += cells(c.rows[n], both, c.predicted_step);
   shown += cells({"step", "sum", c.predicted_step, c.measured_step, 0}, both, c.predicted_step) + "</table>\n";
@@ -123,7 +124,8 @@ std::string key() {
          "<button data-does=\"whole\">whole step</button><button data-does=\"messages\">messages</button>" +
          "<span>wheel or + and − zoom, dragging or arrow keys move, 0 shows the whole step, m folds messages away</span></div>\n" +
          "<div class=\"buttons\"><button id=\"play\">play</button><input id=\"clock\" type=\"range\" min=\"0\" max=\"1000\" value=\"0\" "
-         "aria-label=\"time in the step\"><span>micro-batches as tokens: those that wait for a pass, lie in it, and are kept for their backward "
+         "aria-label=\"time in the step\"><span>micro-batches as tokens: those that wait for a pass, lie in it, and are kept for their "
+         "backward "
          "pass</span></div>\n";
 }
 
@@ -138,8 +140,8 @@ std::string traces_section(std::span<const Trace> traces) {
   const bool both = comparable(traces);
   for (std::size_t n = 0; n < traces.size(); ++n) {
     const auto& t = traces[n];
-    text += heading(t) + about_ranks(t, typical_step(t)) + "<div class=\"timeline\" id=\"timeline-" + std::to_string(n) + "\"></div>\n<div class=\"tokens\" data-of=\"timeline-" +
-            std::to_string(n) + "\"></div>\n";
+    text += heading(t) + about_ranks(t, typical_step(t)) + "<div class=\"timeline\" id=\"timeline-" + std::to_string(n) +
+            "\"></div>\n<div class=\"tokens\" data-of=\"timeline-" + std::to_string(n) + "\"></div>\n";
     if (!both) text += table(compare(t, t), false, {t.kind, ""});
   }
   if (both) text += "<h2>Where the two differ</h2>\n" + table(compare(traces[0], traces[1]), true, {traces[0].kind, traces[1].kind});

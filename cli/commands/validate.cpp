@@ -111,7 +111,7 @@ int validate(const ValidateOptions& o, Terminal& terminal) {
   } else {
     terminal.print(summary_json(summary));
   }
-  if (summary.all.answered == 0)
+  if (o.answers.empty() && summary.all.answered == 0)
     throw Refusal("none of the " + std::to_string(verdicts.size()) + " records was answered: nothing is validated");
   return 0;
 }

@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
+#include "exec/checkpoint/checkpoint_part.hpp"
 #include "exec/checkpoint/folder.hpp"
 #include "exec/checkpoint/manifest.hpp"
-#include "exec/checkpoint/checkpoint_part.hpp"
 
 namespace rehearsal::exec {
 

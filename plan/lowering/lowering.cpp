@@ -375,7 +375,8 @@ std::vector<Violation> validate(const graph::TrainingGraph& training, const Plan
   check_compressor(p, violations);
   check_meetings(training, p, violations);
   check_decompositions(training, p, violations);
-  if (!p.searched.empty()) violations.push_back({p.searched.front(), "is left to a search", "run `rehearse search` first, or give a value"});
+  if (!p.searched.empty())
+    violations.push_back({p.searched.front(), "is left to a search", "run `rehearse search` first, or give a value"});
   return violations;
 }
 

@@ -188,11 +188,12 @@ struct Instruction {
   graph::TensorId tensor = graph::TensorId::None;  ///< Reorder, Send, Receive, Collective, Load: the (first) logical tensor
   std::vector<BufferIndex> inputs, outputs;        ///< kNoBuffer for absent optional ones
   BufferIndex workspace = kNoBuffer;
-  std::vector<Dependency> after;     ///< on other streams; order within a stream is implied
-  std::int32_t kernel = -1;          ///< into Role::kernels
-  std::int32_t attributes = -1;      ///< into Role::attributes; -1: the node's own
-  std::int32_t message = -1;         ///< into Role::messages
-  std::int32_t collective = -1;      ///< into Role::collectives; Kernel: the broadcast of what one rank makes for all; Compress, Recompress: the one of what they make; Decompress: the first one
+  std::vector<Dependency> after;  ///< on other streams; order within a stream is implied
+  std::int32_t kernel = -1;       ///< into Role::kernels
+  std::int32_t attributes = -1;   ///< into Role::attributes; -1: the node's own
+  std::int32_t message = -1;      ///< into Role::messages
+  std::int32_t collective = -1;   ///< into Role::collectives; Kernel: the broadcast of what one rank makes for all; Compress, Recompress:
+                                  ///< the one of what they make; Decompress: the first one
   std::int32_t redistribution = -1;  ///< Pack, Unpack, Accumulate: into Role::redistributions, the first one
   std::int8_t axis = -1;             ///< Mask: of the sharding
   bool again = false;                ///< makes for the backward pass what the forward pass had made and dropped

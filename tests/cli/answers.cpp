@@ -102,3 +102,13 @@ TEST_CASE("a set that answers nothing has no errors, and a family that is not th
   CHECK_THAT(drawn.str(), contains("<td>1</td><td></td><td></td><td></td>"));
   check_failure(rehearse("validate --measured " + records + " --family frist"), 1, {"--family", "frist", "first"});
 }
+
+TEST_CASE("records of which none can be answered validate nothing, and nothing is fitted to them") {
+  const TemporaryFolder folder;
+  const auto empty = folder / "empty.jsonl", unknown = folder / "unknown.jsonl";
+  write_text(empty, "");
+  write_text(unknown, R"({"id":"x","hardware":{"gpu":"nonesuch"},"model":{"name":"foo"},"measured":{"iteration_time_s":1}})");
+  check_failure(rehearse("validate --measured " + empty), 1, {"empty.jsonl", "has no record"});
+  check_failure(rehearse("validate --measured " + unknown), 3, {"none of the 1 records was answered"});
+  for (const auto& file : {empty, unknown}) check_failure(rehearse("fit --measured " + file), 3, {"nothing to fit"});
+}

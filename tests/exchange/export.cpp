@@ -46,6 +46,38 @@ TEST_CASE("some blocks are computed again where the framework has a word for it"
   CHECK_THROWS_WITH(exported("fsdp2", job_of("dp=8,zero=3,recompute=full:5", 64, "")), contains("it has no full:5"));
 }
 
+TEST_CASE("what Megatron-Core asserts of degrees is known before it starts") {
+  // 32 layers, 32 heads of attention, 4096 tokens
+  const auto refused = [](const std::string& plan, const std::string& words, const std::string& model = "zoo:llama3-8b?seq=4096") {
+    CAPTURE(plan, model);
+    CHECK_THROWS_WITH(exported("megatron-core", job_of(plan, 192, model)), contains(words));
+  };
+  refused("dp=8,tp=3,zero=1", "tp: 3 does not divide 32 heads of attention");
+  refused("dp=8,tp=64,zero=1", "tp: 64 does not divide 32 heads");
+  refused("dp=8,cp=3,zero=1", "cp: 6 does not divide 4096 tokens");
+  refused("dp=2,pp=8,micro_batch=1,schedule=interleaved,interleave=3", "interleave: 32 layers are not shared out evenly among 24 chunks");
+  refused("dp=2,pp=64,micro_batch=1", "pp: the model has 32 layers");
+  refused("dp=8,ep=8,zero=1", "ep: the model has no experts");
+  const std::string mixture = "zoo:mixtral-8x7b";
+  refused("dp=48,ep=3,zero=1", "ep: 3 does not divide 8 experts", mixture);
+  refused("dp=12,ep=8,zero=1", "ep: 8 does not divide 12 replicas", mixture);
+  refused("dp=8,tp=8,zero=1", "sequence_parallel: mixtures of experts need it beside tp", mixture);
+  CHECK_THAT(exported("megatron-core", job_of("dp=8,tp=8,ep=8,zero=1,sequence_parallel=on", 64, mixture)),
+             contains("--expert-model-parallel-size 8\n"));
+}
+
+TEST_CASE("stages of unequal layers are said to Megatron-Core") {
+  const auto flags = [](const std::string& model, const std::string& plan) { return exported("megatron-core", job_of(plan, 64, model)); };
+  // 126 layers of 16 stages: eight on each of the fourteen between, seven on either end
+  const auto large = flags("zoo:llama3.1-405b", "tp=8,pp=16,micro_batch=1");
+  CHECK_THAT(large, contains("--decoder-first-pipeline-num-layers 7\n") && contains("--decoder-last-pipeline-num-layers 7\n"));
+  // 32 of 3: eleven, and 21 on the ends
+  const auto three = flags("zoo:llama3-8b", "pp=3,micro_batch=1");
+  CHECK_THAT(three, contains("--decoder-first-pipeline-num-layers 11\n") && contains("--decoder-last-pipeline-num-layers 10\n"));
+  const auto even = flags("zoo:llama3-8b", "pp=4,micro_batch=1");
+  CHECK(even.find("--decoder-first") == std::string::npos);
+}
+
 TEST_CASE("flags of Megatron-Core say model, degrees, sharding and optimizer") {
   // 2 replicas of 8 ranks in each of 2 stages: 64 samples are 32 of a replica
   const auto text = exported("megatron-core", job_of("dp=2,tp=8,pp=2,micro_batch=1,zero=1,sequence_parallel=on,recompute=selective"));

@@ -103,6 +103,16 @@ TEST_CASE("experts come back") {
     job.model = imported.job.model;
     CHECK(exported("megatron-core", job) == text);
   }
+  // Without a factor no token is dropped, and that stays so.
+  job.model = "zoo:mixtral-8x7b";
+  auto flags = exported("megatron-core", job);
+  const std::string factor = "--moe-expert-capacity-factor 1.25\n";
+  REQUIRE(flags.find(factor) != std::string::npos);
+  flags.erase(flags.find(factor), factor.size());
+  const auto dropless = read(flags, 32);
+  CHECK_THAT(dropless.job.model, contains("capacity=400"));  // 8 experts of 2 choices
+  job.model = dropless.job.model;
+  CHECK(exported("megatron-core", job) == flags);
 }
 
 TEST_CASE("shell scripts are read with their arrays, variables and torchrun") {

@@ -39,6 +39,13 @@ TEST_CASE("a log of nccl-tests has its collective, ranks, nodes and out-of-place
   CHECK(log.samples[1].seconds.value() == Approx(18535e-6));
 }
 
+TEST_CASE("what is said of a log and the log contradicts is refused") {
+  CHECK_THROWS_WITH(read(kHead + kRows, {CollectiveKind::AllToAll, std::nullopt}),
+                    contains("a.log: is of all-reduce, not of all-to-all; leave --kind out"));
+  CHECK_THROWS_WITH(read(kHead + kRows, {std::nullopt, 4}), contains("a.log: is of 2 ranks, not of 4; leave --ranks out"));
+  CHECK(read(kHead + kRows, {CollectiveKind::AllReduce, 2}).ranks == 2);
+}
+
 TEST_CASE("older logs without root and name of the collective are read with --kind") {
   const std::string old =
       "#   Rank  0 Pid   1320 on a device  0 [0x00] V100\n#   Rank  1 Pid   1321 on b device  0 [0x00] V100\n"

@@ -281,6 +281,27 @@ TEST_CASE("configuration files that cannot be read are refused by file and key")
              contains("num_experts_per_tok: is 4, more than num_local_experts=3"));
 }
 
+TEST_CASE("a misspelt key is not taken for a missing one") {
+  CHECK_THAT(refused(config("llama", R"("rope_thetas": 500000)")), contains("rope_thetas: is no key that is read; rope_theta is"));
+  CHECK_THAT(
+      refused(R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 16, "num_attention_heads": 4, "num_key_value_head": 2, )"
+              R"("intermediate_size": 4, "vocab_size": 9})"),
+      contains("num_key_value_head: is no key that is read; num_key_value_heads is, and is not there"));
+  CHECK_THAT(refused(R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 16, "num_attention_heads": 4, )"
+                     R"("intermediate_size": 4, "vocab_size": 9, "tie_word_embedding": true})"),
+             contains("tie_word_embedding: is no key"));
+  // keys of training and of other things are nobody's mistake
+  static_cast<void>(
+      read_hugging_face(File(config("llama", R"("attention_dropout": 0.0, "use_cache": true, "rope_theta": 1e4)")).reference()));
+}
+
+TEST_CASE("Gemma 3 without a window has one kind of angles") {
+  const File file(config("gemma3_text", R"("head_dim": 6, "layer_types": ["full_attention", "full_attention"])"));
+  const auto values = graph::zoo::parse(read_hugging_face(file.reference()).zoo).values;
+  CHECK(values.at("window") == 0);
+  CHECK(values.at("window_theta") == 0);
+}
+
 TEST_CASE("architectures that the zoo does not build are refused with the nearest that it does") {
   CHECK_THAT(refused(config("deepseek_v33")), contains("model_type: 'deepseek_v33' is not read; the nearest that is read is deepseek_v3"));
   CHECK_THAT(refused(config("mamba2")), contains("'mamba2' is not read") && contains("Read are llama"));

@@ -62,6 +62,8 @@ TEST_CASE("bad keys are refused by name") {
   CHECK_THROWS_WITH(read(with("least_devices", 4)), contains("jobs[0].least_devices"));
   CHECK_THROWS_WITH(read(with("most_devices", 1)), contains("jobs[0].most_devices"));
   CHECK_THROWS_WITH(read(with("steps_on", {{"two", "1 s"}})), contains("steps_on.two"));
+  CHECK_THROWS_WITH(read(with("steps_on", {{std::to_string(kOne["jobs"][0]["devices"].get<int>()), "77 s"}})),
+                    contains("is another time than `step`"));
   CHECK_THROWS_WITH(read(with("batch", 8)), contains("unknown key \"batch\""));  // of a model, and there is none
   CHECK_THROWS_WITH(read(json::parse(R"({"schema": 2, "jobs": []})")), contains("schema"));
   CHECK_THROWS_WITH(read(json::parse(R"({"schema": 1})")), contains("neither jobs nor arrivals"));

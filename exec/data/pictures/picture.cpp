@@ -102,7 +102,8 @@ void refuse_other_picture(const std::string& where, const std::string& name) {
   constexpr std::string_view kOthers[] = {".webp", ".bmp", ".gif", ".tif", ".tiff", ".jp2", ".jxl", ".heic", ".avif", ".ppm", ".pgm"};
   const auto last = name.substr(name.rfind('/') + 1);
   if (last.empty() || last.front() == '.' || std::ranges::find(kOthers, ending_of(last)) == std::end(kOthers)) return;
-  throw BadInput(where, "\"" + name + "\" is a picture that is not read, and would be left out: make a .jpg or .png of it, or take it away");
+  throw BadInput(where,
+                 "\"" + name + "\" is a picture that is not read, and would be left out: make a .jpg or .png of it, or take it away");
 }
 
 void check_size(const PictureBytes& picture, std::int64_t width, std::int64_t height) {

@@ -34,7 +34,8 @@ void project(const plan::LowRankFactors& s, const T* m, const T* q, T* p) {
   for (std::int64_t i = 0; i < s.rows; ++i)
     for (std::int64_t k = 0; k < s.rank; ++k) {
       double sum = 0;
-      for (std::int64_t j = 0; j < s.columns; ++j) sum += static_cast<double>(m[i * s.columns + j]) * static_cast<double>(q[j * s.rank + k]);
+      for (std::int64_t j = 0; j < s.columns; ++j)
+        sum += static_cast<double>(m[i * s.columns + j]) * static_cast<double>(q[j * s.rank + k]);
       p[i * s.rank + k] = static_cast<T>(sum);
     }
 }
@@ -81,7 +82,8 @@ void second_factor_of(const FactorTask& task, const T* m, const T* first_sum, T*
   for (std::int64_t j = 0; j < s.columns; ++j)
     for (std::int64_t k = 0; k < s.rank; ++k) {
       double sum = 0;
-      for (std::int64_t i = 0; i < s.rows; ++i) sum += static_cast<double>(m[i * s.columns + j]) * p[static_cast<std::size_t>(i * s.rank + k)];
+      for (std::int64_t i = 0; i < s.rows; ++i)
+        sum += static_cast<double>(m[i * s.columns + j]) * p[static_cast<std::size_t>(i * s.rank + k)];
       q[j * s.rank + k] = static_cast<T>(sum);
     }
 }

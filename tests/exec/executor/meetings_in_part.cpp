@@ -187,15 +187,15 @@ TEST_CASE("replicas that meet at a center without staleness, gossip, or add adap
 }
 
 TEST_CASE("replicas that meet in part refuse what would have them wait, and what the plan cannot mean") {
-  for (const auto& [key, why] :
-       std::vector<std::pair<std::string, std::string>>{{"dp=2,staleness=1", "staleness: is for replicas when they meet"},
-                                                        {"dp=2,servers=1", "servers: is for replicas when they meet"},
-                                                        {"dp=2,local_steps=2,outer=elastic", "use staleness=0, where all wait for all"},
-                                                        {"dp=2,local_steps=2,servers=1", "hold the center"},
-                                                        {"dp=2,local_steps=2,staleness=0,servers=3", "3 are more than the 2 replicas"},
-                                                        {"dp=2,local_steps=2,staleness=0,servers=at:0+2", "numbered 0 to 1; there is no replica 2"},
-                                                        {"dp=2,local_steps=2,staleness=1,outer=nesterov", "is of all replicas at once"},
-                                                        {"dp=2,local_steps=2,staleness=1,outer=gossip", "is of all replicas at once"}}) {
+  for (const auto& [key, why] : std::vector<std::pair<std::string, std::string>>{
+           {"dp=2,staleness=1", "staleness: is for replicas when they meet"},
+           {"dp=2,servers=1", "servers: is for replicas when they meet"},
+           {"dp=2,local_steps=2,outer=elastic", "use staleness=0, where all wait for all"},
+           {"dp=2,local_steps=2,servers=1", "hold the center"},
+           {"dp=2,local_steps=2,staleness=0,servers=3", "3 are more than the 2 replicas"},
+           {"dp=2,local_steps=2,staleness=0,servers=at:0+2", "numbered 0 to 1; there is no replica 2"},
+           {"dp=2,local_steps=2,staleness=1,outer=nesterov", "is of all replicas at once"},
+           {"dp=2,local_steps=2,staleness=1,outer=gossip", "is of all replicas at once"}}) {
     INFO(key);
     const Case c{"mlp", 8, key};
     CHECK_THROWS_WITH(sample::program_of(c, sample::training_of(c)), contains(why));

@@ -325,9 +325,8 @@ TEST_CASE("plans that do not suit are refused with the reason") {
 
 TEST_CASE("a compressor says from which step on gradients travel compressed") {
   const auto program = lowered(mlp(8), "dp=2,compression=sparcml:0.5,exact_steps=3");
-  CHECK(std::ranges::any_of(program.warnings, [](const std::string& w) {
-    return w.find("; before step 4 gradients travel whole") != std::string::npos;
-  }));
+  CHECK(std::ranges::any_of(program.warnings,
+                            [](const std::string& w) { return w.find("; before step 4 gradients travel whole") != std::string::npos; }));
 }
 
 TEST_CASE("named cuts are nodes of the model, one less than there are stages") {

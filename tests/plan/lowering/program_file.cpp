@@ -118,8 +118,7 @@ TEST_CASE("a Program's file says who decomposes what and when it is sent, or is 
   CHECK_THAT(refusal_of([&](Json& role) { first_broadcast(role)["root"] = 2; }), contains("root is a rank of dp, below 2"));
   CHECK_THAT(refusal_of([&](Json& role) { first_broadcast(role)["root"] = -1; }), contains("root is a rank of dp"));
   CHECK_THAT(refusal_of([&](Json& role) { first_broadcast(role)["every"] = 0; }), contains("every is a number of steps"));
-  CHECK_THAT(refusal_of([&](Json& role) { first_broadcast(role)["kind"] = "all-gather"; }),
-             contains("broadcast of what one rank makes"));
+  CHECK_THAT(refusal_of([&](Json& role) { first_broadcast(role)["kind"] = "all-gather"; }), contains("broadcast of what one rank makes"));
   CHECK_THAT(refusal_of([&](Json& role) { role["collectives"][0]["root"] = 1; }), contains("root is of a broadcast"));
   CHECK_THAT(refusal_of([&](Json& role) { first(role, is_renewal)["inputs"].erase(1); }), contains("number of the step"));
   CHECK_THAT(refusal_of([&](Json& role) { first(role, is_left_to_one)["collective"] = 0; }), contains("broadcast of what one rank makes"));

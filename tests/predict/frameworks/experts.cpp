@@ -68,6 +68,36 @@ TEST_CASE("of room for more than every token no more is computed than what is ch
   CHECK(roomy.parts().expert_load == Approx(exact.parts().expert_load / 1.5).epsilon(0.01));
 }
 
+TEST_CASE("room that tokens leave empty is neither kept nor counted as work of the model") {
+  const auto flops = [](const Sample& s) {
+    double sum = 0;
+    for (const auto& part : s.parts().parts) sum += part.computed_flops * part.repeats;
+    return sum;
+  };
+  Sample exact(kMoe + "100", platforms::load("dgx-h100"), "megatron-core"),
+      roomy(kMoe + "400", platforms::load("dgx-h100"), "megatron-core");  // 8 experts of 2 choices: room for all
+  for (auto* s : {&exact, &roomy}) s->job.plan.dp = s->job.plan.ep = 8, s->job.micro_batch = 1;
+  CHECK(roomy.parts().used_slots == Approx(0.25));
+  CHECK(flops(roomy) == Approx(flops(exact)).epsilon(0.001));
+  CHECK(roomy.memory().activations == Approx(exact.memory().activations).epsilon(0.03));
+  CHECK(sample::bytes_of(roomy.parts().parts[1].forward) == Approx(sample::bytes_of(exact.parts().parts[1].forward)).epsilon(0.05));
+}
+
+TEST_CASE("tensor parallelism splits experts however narrow they are") {
+  // 64 experts of 48 features: sums of what they make are more bytes than their products are worth.
+  Sample s("zoo:moe?layers=2&hidden=512&heads=8&kv_heads=8&ffn=48&seq=512&vocab=100&experts=64&top_k=8&batch=8",
+           platforms::load("dgx-h100"), "megatron-core");
+  const auto of_experts = [&](int tp) {
+    s.job.plan.tp = tp;
+    double sum = 0;
+    for (const auto& part : s.parts().parts) sum += part.repeats * part.expert_weights.all;
+    return sum;
+  };
+  const double whole = of_experts(1);
+  CHECK(whole == 2.0 * 64 * 3 * 512 * 48);
+  CHECK(of_experts(4) == whole / 4);
+}
+
 TEST_CASE("products in groups that are not of experts do not follow the load of experts") {
   // Of compressed attention the result is multiplied in 4 groups; the experts are 8, of which every token has 2.
   const auto work = [](const char* capacity) {
