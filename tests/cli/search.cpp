@@ -29,7 +29,7 @@ TEST_CASE("plans of several platforms are ranked together, each with its platfor
   // What was written is the winner.
   const auto again = result_of(rehearse(on_four("estimate", "--platform " + found.at("platform").get<std::string>() + " --plan " + plan)));
   CHECK(seconds_of(again) == Approx(seconds_of(found.at("plans").at(0))));
-  check_failure(rehearse(on_four("search", "--platform dgx-a100 --platform dgx-a100")), 1, {"--platform dgx-a100", "another one"});
+  check_failure(rehearse(on_four("search", "--platform dgx-a100 --platform dgx-a100")), 1, {"--platform dgx-a100", "two platforms are called"});
   check_failure(rehearse(on_four("search", "--platform dgx-a100 --platform nowhere")), 1, {"nowhere"});
 }
 
