@@ -98,12 +98,21 @@ int compare_answers(const ValidateOptions& o, const RecordFile& file, const std:
   return 0;
 }
 
+/// Our own; another predictor may have none.
+void require_answers(const validation::Summary& summary, std::size_t records) {
+  if (summary.all.answered > 0) return;
+  const auto often = std::ranges::max_element(summary.refusals, {}, [](const auto& refusal) { return refusal.second; });
+  throw Refusal("none of the " + std::to_string(records) + " records is answered, so nothing is validated" +
+                (often == summary.refusals.end() ? std::string() : "; " + std::to_string(often->second) + " times: " + often->first));
+}
+
 int validate(const ValidateOptions& o, Terminal& terminal) {
   refuse_idle_options(o);
   const auto file = records_of(o, terminal);
   const auto verdicts = o.answers.empty() ? own_answers(o, file, terminal) : answers_in(o.answers, file, o, terminal);
   if (!o.against.empty()) return compare_answers(o, file, verdicts, terminal);
   const auto summary = validation::summarise(verdicts, file.records);
+  if (o.answers.empty()) require_answers(summary, verdicts.size());
   if (!o.html.empty()) write_file_atomically(o.html, validation::validation_page(verdicts, file.records));
   if (terminal.json()) {
     for (const auto& v : verdicts) terminal.out() << verdict_json(v).dump() << '\n';
@@ -111,8 +120,6 @@ int validate(const ValidateOptions& o, Terminal& terminal) {
   } else {
     terminal.print(summary_json(summary));
   }
-  if (o.answers.empty() && summary.all.answered == 0)
-    throw Refusal("none of the " + std::to_string(verdicts.size()) + " records was answered: nothing is validated");
   return 0;
 }
 
