@@ -134,10 +134,9 @@ void RowCollector::backward(const CostRow& row, bool weight_gradient) {
   if (flow().gradient(graph().nodes()[node_].outputs.front())) part_.backward.push_back({row, std::nullopt, offset_, weight_gradient});
 }
 
-/// Of the whole model and one sample, without those that experts spend on nobody.
+/// Of the whole model and one sample, as the model is written: rows of experts that stay empty count, as `inspect` counts them.
 void RowCollector::count_flops(double forward, Gradients g, double saving) {
-  const double used = s_.used_share(graph().nodes()[node_].outputs.front());
-  const double all = used * forward * (1 + (g.data ? 1 : 0) + (g.weight ? 1 : 0)) / static_cast<double>(s_.model.batch());
+  const double all = forward * (1 + (g.data ? 1 : 0) + (g.weight ? 1 : 0)) / static_cast<double>(s_.model.batch());
   part_.flops += all;
   part_.computed_flops += all / saving;
 }
