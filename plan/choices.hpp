@@ -40,8 +40,6 @@ struct Recompute {
 /// A name, full:N with a number of blocks, or a quantity of bytes. Throws BadInput when it is none of them.
 [[nodiscard]] Recompute parse_recompute(std::string_view text);
 [[nodiscard]] std::string to_text(const Recompute&);
-/// How tables of what a framework has write a number of blocks, whichever it is.
-inline constexpr std::string_view kFullBlocks = "full:N";
 
 /// Of results between forward and backward pass (Gist), or of gradients on their way: in 16 bits, or by a row of plan/compressors.hpp.
 enum class CompressionRule : std::uint8_t {

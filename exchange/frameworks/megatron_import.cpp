@@ -117,6 +117,10 @@ constexpr std::array kIdleFlags{IdleKey{"--tokenizer", "data"},
                                 IdleKey{"--check-for-nan", "checks"},
                                 IdleKey{"--no-check-for-nan", "checks"},
                                 IdleKey{"--rotary-interleaved", "a constant"},
+                                IdleKey{"--decoder-first-pipeline-num-layers", "stages are cut where they take as long"},
+                                IdleKey{"--decoder-last-pipeline-num-layers", "stages are cut where they take as long"},
+                                IdleKey{"--account-for-embedding-in-pipeline-split", "stages are cut where they take as long"},
+                                IdleKey{"--account-for-loss-in-pipeline-split", "stages are cut where they take as long"},
                                 IdleKey{"--rotary-seq-len-interpolation-factor", "a constant"}};
 
 struct MegatronReader {

@@ -82,10 +82,16 @@ void expert_flags(const ZooChoice& choice, Sheet& sheet) {
     sheet.set("--moe-layer-freq", "([0]*" + std::to_string(dense) + "+[1]*" + std::to_string(of(choice, "layers") - dense) + ")");
 }
 
-/// Layers of first and last stage where not all stages have as many: as near to the others as they come.
+/// Where not all stages have as many layers: embedding and loss count as one each where that comes out even (NVIDIA's recipes of Llama 3.1
+/// 405B), else those of first and last stage, as near to the others as they come.
 void stage_flags(std::int64_t layers, const plan::Plan& plan, Sheet& sheet) {
   const auto chunks = std::int64_t{plan.pp} * plan.interleave;
   if (layers % chunks == 0) return;
+  if ((layers + 2) % chunks == 0) {
+    sheet.set("--account-for-embedding-in-pipeline-split", "");
+    sheet.set("--account-for-loss-in-pipeline-split", "");
+    return;
+  }
   if (plan.interleave > 1)
     return sheet.refuse("interleave",
                         std::to_string(layers) + " layers are not shared out evenly among " + std::to_string(chunks) + " chunks",

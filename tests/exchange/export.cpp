@@ -68,9 +68,12 @@ TEST_CASE("what Megatron-Core asserts of degrees is known before it starts") {
 
 TEST_CASE("stages of unequal layers are said to Megatron-Core") {
   const auto flags = [](const std::string& model, const std::string& plan) { return exported("megatron-core", job_of(plan, 64, model)); };
-  // 126 layers of 16 stages: eight on each of the fourteen between, seven on either end
-  const auto large = flags("zoo:llama3.1-405b", "tp=8,pp=16,micro_batch=1");
-  CHECK_THAT(large, contains("--decoder-first-pipeline-num-layers 7\n") && contains("--decoder-last-pipeline-num-layers 7\n"));
+  // 126 layers, embedding and loss are 128 for 16 stages, or 64 chunks
+  for (const char* plan : {"tp=8,pp=16,micro_batch=1", "tp=8,pp=8,micro_batch=1,schedule=interleaved,interleave=8"}) {
+    const auto large = flags("zoo:llama3.1-405b", plan);
+    CHECK_THAT(large, contains("--account-for-embedding-in-pipeline-split\n") && contains("--account-for-loss-in-pipeline-split\n"));
+    CHECK(large.find("--decoder-first") == std::string::npos);
+  }
   // 32 of 3: eleven, and 21 on the ends
   const auto three = flags("zoo:llama3-8b", "pp=3,micro_batch=1");
   CHECK_THAT(three, contains("--decoder-first-pipeline-num-layers 11\n") && contains("--decoder-last-pipeline-num-layers 10\n"));

@@ -89,6 +89,21 @@ TEST_CASE("a plan that was exported to Megatron-Core comes back") {
   }
 }
 
+TEST_CASE("plans with stages of unequal layers come back, and what is said of those is left out") {
+  TrainingJob job;
+  job.batch = 64;
+  job.optimizer = graph::completed({"adamw", {}});
+  for (const auto& [model, plan, flag] :
+       {std::array{"zoo:llama3.1-405b", "dp=1,tp=8,pp=16,micro_batch=1", "--account-for-loss-in-pipeline-split"},
+        std::array{"zoo:llama3-8b", "dp=1,pp=3,micro_batch=1", "--decoder-last-pipeline-num-layers"}}) {
+    job.model = model;
+    job.plan = plan::parse_plan(plan);
+    const auto imported = read(exported("megatron-core", job), job.plan.ranks());
+    CHECK(plan::to_text(imported.job.plan) == plan);
+    CHECK_THAT(reason_of(imported, flag), contains("stages are cut where they take as long"));
+  }
+}
+
 TEST_CASE("experts come back") {
   TrainingJob job;
   job.plan = plan::parse_plan("dp=16,ep=8,tp=2,sequence_parallel=on,micro_batch=1,zero=1");
