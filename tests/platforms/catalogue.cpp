@@ -198,6 +198,15 @@ TEST_CASE("nodes of the catalogue are plausible") {
   }
 }
 
+TEST_CASE("a device that people train on today is itself the name of a machine") {
+  for (const char* name : {"h20", "h100", "h200", "h800", "gh200", "b200", "b300", "gb200", "gb300", "mi300x", "mi325x", "mi355x",
+                           "rtx-pro-6000", "gaudi3", "tpu-v6e", "l40s"}) {
+    INFO(name);
+    const Platform machine = load(name, {});
+    CHECK(machine.nodes.front().device.name == find_device(name).name);
+  }
+}
+
 TEST_CASE("wires have a shape") {
   const auto shape = [](const char* name) {
     const auto group = load(name, {}).nodes.front();
