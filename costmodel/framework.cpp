@@ -39,6 +39,7 @@ constexpr Flag kFlags[] = {
     {"launches_each_expert", &FrameworkProfile::launches_each_expert},
     {"captures_experts", &FrameworkProfile::captures_experts},
     {"backward_tensor_overlap", &FrameworkProfile::backward_tensor_overlap},
+    {"experts_need_sequence_parallel", &FrameworkProfile::experts_need_sequence_parallel},
     {"attention_needs_hopper", &FrameworkProfile::attention_needs_hopper},
     {"dropout", &FrameworkProfile::dropout},
     {"fused_optimizer", &FrameworkProfile::fused_optimizer},

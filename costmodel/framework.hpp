@@ -50,9 +50,10 @@ struct FrameworkProfile {
   bool volumes_transposed = false;    ///< tensors of volumes are transposed around every convolution
   bool gradient_overlap = true;       ///< gradients are reduced during the backward pass
   bool tuned_overlap = false;
-  bool gathers_in_computing_type = false;  ///< sharded fp32 parameters are gathered in 16 bits, by PyTorch FSDP's mixed precision
-  bool tensor_overlap = false;             ///< tensor-parallel communication is pipelined with its GEMM
-  bool backward_tensor_overlap = false;    ///< all-reduce of the input gradient beside the weight gradient
+  bool gathers_in_computing_type = false;       ///< sharded fp32 parameters are gathered in 16 bits, by PyTorch FSDP's mixed precision
+  bool tensor_overlap = false;                  ///< tensor-parallel communication is pipelined with its GEMM
+  bool backward_tensor_overlap = false;         ///< all-reduce of the input gradient beside the weight gradient
+  bool experts_need_sequence_parallel = false;  ///< refuses mixtures of experts under tp whose tokens are not split by it too
   Coordination coordination = Coordination::Ddp;
   AttentionKernel attention = AttentionKernel::Plain;
   bool attention_needs_hopper = false;  ///< fused attention on Hopper and newer only

@@ -98,6 +98,11 @@ void recompute(const PlanQuestion& q, Violations& v) {
     v.push_back({"recompute", says + ": the model has " + std::to_string(q.limits.all_blocks) + " equal blocks", "use full"});
 }
 
+void sequence_parallel(const PlanQuestion& q, Violations& v) {
+  if (q.profile.experts_need_sequence_parallel && q.limits.experts > 1 && q.plan.tp > 1 && !q.plan.sequence_parallel)
+    v.push_back({"sequence_parallel", q.profile.name + " refuses mixtures of experts under tp without it", "use sequence_parallel=on"});
+}
+
 void attention(const PlanQuestion& q, Violations& v) {
   if (q.plan.cp > 1 && q.plan.attention == plan::AttentionForm::AllToAll)
     v.push_back({"attention", "all-to-all over cp is for Rehearsal's own execution", "leave it out: keys and values go round a ring"});
@@ -192,7 +197,7 @@ constexpr std::array kRules{PlanRule{"dp", dp},
                             PlanRule{"zero", nullptr},
                             PlanRule{"zero_group", zero_group},
                             PlanRule{"recompute", recompute},
-                            PlanRule{"sequence_parallel", nullptr},
+                            PlanRule{"sequence_parallel", sequence_parallel},
                             PlanRule{"attention", attention},
                             PlanRule{"fuse", fuse},
                             PlanRule{"offload", offload},

@@ -144,12 +144,25 @@ TEST_CASE("ZeRO-2 and ZeRO-3 are for plans without stages where a framework has 
 TEST_CASE("a key of an axis that the plan does not have is said to be without effect, under every framework") {
   for (const auto* framework : {"rehearse", "megatron-core"}) {
     const Asked asked(kGpt, framework);
-    for (const auto* text : {"dp=2,sequence_parallel=on", "tp=2,zero=1", "dp=2,attention=ring"}) {
+    for (const auto* text : {"dp=2,sequence_parallel=on", "tp=2,zero=1", "dp=2,attention=ring", "dp=2,schedule=gpipe"}) {
       CAPTURE(framework, text);
       const auto answer = asked.predictor->closed(plan::parse_plan(text));
       CHECK(std::ranges::any_of(answer.warnings, [](const std::string& w) { return w.find("is without effect") != std::string::npos; }));
     }
   }
+}
+
+TEST_CASE("Megatron-Core trains no experts under tp without sequence parallelism, PyTorch does") {
+  constexpr const char* kMoe = "moe?layers=2&hidden=64&heads=4&kv_heads=4&ffn=128&seq=32&vocab=100&experts=4";
+  const auto with = plan::parse_plan("dp=2,tp=2,ep=2,sequence_parallel=on"), without = plan::parse_plan("dp=2,tp=2,ep=2");
+  for (const auto* framework : {"megatron-core", "nemo", "nemo-26.06"}) {
+    const Asked experts(kMoe, framework), dense(kGpt, framework);
+    CAPTURE(framework);
+    CHECK_NOTHROW(experts.predictor->closed(with));
+    CHECK_THROWS_WITH(experts.predictor->closed(without), contains("sequence_parallel") && contains("use sequence_parallel=on"));
+    CHECK_NOTHROW(dense.predictor->closed(plan::parse_plan("dp=2,tp=2")));
+  }
+  CHECK_NOTHROW(Asked(kMoe, "pytorch").predictor->closed(without));
 }
 
 }  // namespace rehearsal::predict::frameworks
