@@ -42,6 +42,18 @@ const Architecture& architecture_of(const Configuration& c, const Configuration&
                              joined(rows, ", ", [](const auto& known) { return known.type; }));
 }
 
+/// Families call the number of experts differently, and some files have it under several names.
+void refuse_two_numbers_of_experts(const Configuration& c) {
+  std::string first;
+  for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}) {
+    if (!c.has(key)) continue;
+    if (!first.empty() && c.count(key, 0) != c.count(first, 0))
+      c.refuse(key, "is " + std::to_string(c.count(key, 0)) + ", and " + first + " is " + std::to_string(c.count(first, 0)) +
+                        ": leave out the one that is wrong");
+    first = key;
+  }
+}
+
 }  // namespace
 
 HuggingFaceModel read_hugging_face(std::string_view reference) {
@@ -66,6 +78,7 @@ HuggingFaceModel read_hugging_face(std::string_view reference) {
     model.without.push_back("modules that predict further tokens are left out, of which " + modules + "=" + std::to_string(further) +
                             (built == choice.values.end() ? std::string() : "; mtp=" + std::to_string(further) + " adds them"));
   config.refuse_misspelt();
+  refuse_two_numbers_of_experts(config);
   return model;
 }
 

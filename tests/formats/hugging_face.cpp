@@ -129,6 +129,9 @@ TEST_CASE("layers that mix tokens in several ways have as many parameters as tra
   CHECK(parameters(gemma("false")) == 5276);
   CHECK(parameters(gemma("true", R"(, "enable_moe_block": true, "num_experts": 3, "top_k_experts": 2, "moe_intermediate_size": 10)")) ==
         8002);
+  CHECK_THAT(refused(config("mixtral", R"("num_experts_per_tok": 2, "num_local_experts": 3, "num_experts": 6)")),
+             contains("num_local_experts: is 3, and num_experts is 6"));
+  CHECK(refused(config("mixtral", R"("num_experts_per_tok": 2, "num_local_experts": 3, "num_experts": 3)")).empty());
   CHECK_THAT(refused(config("gemma4_text")), contains("hidden_size_per_layer_input: is 256; only 0 is built"));
   CHECK_THAT(refused(gemma("true", R"(, "num_kv_shared_layers": 1)")), contains("num_kv_shared_layers: is 1; only 0 is built"));
   const std::string routed = R"("head_dim": 6, "n_routed_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 10, )";
