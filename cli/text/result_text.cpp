@@ -34,11 +34,11 @@ struct PeoplesUnit {
   std::string_view name;
 };
 
-/// Below the first unit: empty.
-std::string in_peoples_units(double value, std::span<const PeoplesUnit> units) {
+/// In the unit that people use for `like`; empty where that is below the first one.
+std::string in_peoples_units(double value, std::span<const PeoplesUnit> units, double like) {
   std::string text;
   for (const auto& unit : units)
-    if (std::isfinite(value) && value >= unit.from) {
+    if (std::isfinite(value) && like >= unit.from) {
       char buffer[64];
       std::snprintf(buffer, sizeof buffer, "%.4g ", value / unit.factor);
       text = buffer + std::string(unit.name);
@@ -72,17 +72,17 @@ std::string rate_text(double value, const char* what) {
 /// Counts of which people know the first digits; those that are known to the last are whole numbers in JSON.
 bool is_count(const std::string& key) { return key == "parameters" || key == "tokens"; }
 
-/// A number under a key such as "step_seconds" with the unit that the key's end names.
-std::string with_unit(const std::string& key, double value) {
-  if (key == "device_seconds") return in_peoples_units(value, kDeviceTimes);
+/// A number under a key such as "step_seconds" with the unit that the key's end names, of those that people use the one for `like`.
+std::string with_unit(const std::string& key, double value, double like) {
+  if (key == "device_seconds") return in_peoples_units(value, kDeviceTimes, like);
   if (key.ends_with("seconds")) {
-    const auto text = in_peoples_units(value, kDurations);
+    const auto text = in_peoples_units(value, kDurations, like);
     return text.empty() ? rehearsal::to_text(Seconds(value)) : text;
   }
   if (key.ends_with("bytes_per_second")) return rehearsal::to_text(BytesPerSecond(value));
   if (key.ends_with("bytes")) return rehearsal::to_text(Bytes(value));
   if (key.ends_with("joules")) {
-    const auto text = in_peoples_units(value, kEnergies);
+    const auto text = in_peoples_units(value, kEnergies, like);
     return text.empty() ? rehearsal::to_text(Joules(value)) : text;
   }
   if (key == "tokens_per_second_per_device") return rate_text(value, "tokens/s/device");
@@ -92,17 +92,20 @@ std::string with_unit(const std::string& key, double value) {
   if (key.ends_with("flops")) return rehearsal::to_text(Flops(value));
   if (key.ends_with("chance")) return predict::chance_text(value);
   if (std::ranges::any_of(kShares, [&](auto end) { return key.ends_with(end); })) return number_text(kPercent * value) + " %";
-  if (is_count(key) && value >= kCounts[0].from) return in_peoples_units(value, kCounts);
-  if (key.ends_with("_kg")) return in_peoples_units(value, kMasses);
+  if (is_count(key) && value >= kCounts[0].from) return in_peoples_units(value, kCounts, like);
+  if (key.ends_with("_kg")) return in_peoples_units(value, kMasses, like);
   return number_text(value);
 }
+
+std::string with_unit(const std::string& key, double value) { return with_unit(key, value, value); }
 
 bool is_interval(const Json& v) { return v.is_object() && v.contains("value") && v.contains("low") && v.contains("high"); }
 
 std::string scalar_text(const std::string& key, const Json& v) {
   if (is_interval(v)) {
-    std::string text = with_unit(key, v["value"].get<double>()) + "  (90 %: " + with_unit(key, v["low"].get<double>()) + " to " +
-                       with_unit(key, v["high"].get<double>()) + ")";
+    const auto value = v["value"].get<double>();
+    std::string text = with_unit(key, value) + "  (90 %: " + with_unit(key, v["low"].get<double>(), value) + " to " +
+                       with_unit(key, v["high"].get<double>(), value) + ")";
     if (v.contains("capacity")) text += " of " + with_unit(key, v["capacity"].get<double>());
     return text;
   }

@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "cli/text/result_text.hpp"
 #include "cli/text/text_table.hpp"
 #include "cli/text/wrap.hpp"
 #include "tests/cli/rehearse.hpp"
@@ -91,6 +92,16 @@ TEST_CASE("a table is as wide as its cells where there is no window, and fits on
         "dp=8,tp=2  12.3 ms  the quickest of all\n"
         "                    that were tried\n"
         "dp=16      1.2 s\n");
+}
+
+TEST_CASE("the three numbers of an interval have one unit") {
+  // From 0.1 kWh = 360 kJ and from 10 min = 600 s on, people say kWh and min.
+  const auto text = [](const char* key, double value, double low, double high) {
+    return result_text({{key, {{"value", value}, {"low", low}, {"high", high}}}}, 0);
+  };
+  CHECK_THAT(text("energy_joules", 720e3, 180e3, 1440e3), contains("0.2 kWh  (90 %: 0.05 kWh to 0.4 kWh)"));
+  CHECK_THAT(text("energy_joules", 180e3, 90e3, 720e3), contains("180 kJ  (90 %: 90 kJ to 720 kJ)"));
+  CHECK_THAT(text("total_seconds", 660, 330, 1320), contains("11 min  (90 %: 5.5 min to 22 min)"));
 }
 
 TEST_CASE("columns that have no room stand below, behind the first one again") {
