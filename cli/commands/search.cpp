@@ -137,10 +137,13 @@ std::string read_whole_file(const std::string& path) {
   return text.str();
 }
 
-/// One compact text a line, or a JSON array of them. Throws BadInput naming every line that is no plan.
-std::vector<plan::Plan> plans_of(const std::string& file) {
+/// "line 3", and the plan that stands there.
+using PlanEntries = std::vector<std::pair<std::string, std::string>>;
+
+/// One compact text a line, or a JSON array of them.
+PlanEntries plan_entries(const std::string& file) {
   const auto text = read_whole_file(file);
-  std::vector<std::pair<std::string, std::string>> entries;  // place, plan
+  PlanEntries entries;
   if (const auto first = text.find_first_not_of(" \t\r\n"); first != std::string::npos && text[first] == '[') {
     try {
       const auto array = nlohmann::json::parse(text);
@@ -159,12 +162,25 @@ std::vector<plan::Plan> plans_of(const std::string& file) {
       if (!line.empty() && line.front() != '#') entries.emplace_back("line " + std::to_string(n), line);
     }
   }
+  return entries;
+}
+
+/// Each plan of a list once, with a warning of those that stand there again. Throws BadInput naming every line that is no plan.
+std::vector<plan::Plan> plans_of(const std::string& file, Terminal& terminal) {
   std::vector<plan::Plan> plans;
+  std::vector<std::string> places;
   std::string faults;
-  for (const auto& [place, entry] : entries) {
+  for (const auto& [place, entry] : plan_entries(file)) {
     try {
-      plans.push_back(plan::parse_plan(entry));
-      if (!plans.back().searched.empty()) throw BadInput("a plan of a list has no key that is auto");
+      auto plan = plan::parse_plan(entry);
+      if (!plan.searched.empty()) throw BadInput("a plan of a list has no key that is auto");
+      if (const auto same = std::ranges::find(plans, plan); same != plans.end()) {
+        terminal.warn(file + ": " + place + ": is the plan of " + places[static_cast<std::size_t>(same - plans.begin())] +
+                      "; it is ranked once");
+        continue;
+      }
+      plans.push_back(std::move(plan));
+      places.push_back(place);
     } catch (const BadInput& error) {
       faults += (faults.empty() ? "" : "; ") + place + ": " + error.what();
     }
@@ -233,7 +249,7 @@ void warn_of_memory(const search::SearchResult& found, Terminal& terminal) {
 
 int search(const SearchRequest& o, Terminal& terminal) {
   if (!o.output.empty()) require_place(o.output);
-  const auto given = o.plans.empty() ? std::vector<plan::Plan>() : plans_of(o.plans);
+  const auto given = o.plans.empty() ? std::vector<plan::Plan>() : plans_of(o.plans, terminal);
   const auto setups = setups_of(o, terminal);
   std::vector<predict::Predictor*> jobs;
   for (const auto& setup : setups) jobs.push_back(given.empty() ? &setup->choosing() : &setup->predictor());

@@ -29,7 +29,8 @@ TEST_CASE("plans of several platforms are ranked together, each with its platfor
   // What was written is the winner.
   const auto again = result_of(rehearse(on_four("estimate", "--platform " + found.at("platform").get<std::string>() + " --plan " + plan)));
   CHECK(seconds_of(again) == Approx(seconds_of(found.at("plans").at(0))));
-  check_failure(rehearse(on_four("search", "--platform dgx-a100 --platform dgx-a100")), 1, {"--platform dgx-a100", "two platforms are called"});
+  check_failure(rehearse(on_four("search", "--platform dgx-a100 --platform dgx-a100")), 1,
+                {"--platform dgx-a100", "two platforms are called"});
   check_failure(rehearse(on_four("search", "--platform dgx-a100 --platform nowhere")), 1, {"nowhere"});
 }
 
@@ -224,7 +225,9 @@ TEST_CASE("a list of plans that is broken is named line by line, and one that is
   check_failure(rehearse(list("numbers.json", "[\"dp=4\", 3]")), 1, {"numbers.json", "entry 2", "as text"});
   check_failure(rehearse(list("nothing", "")), 1, {"nothing", "one plan a line"});
   check_failure(rehearse(list("known", "dp=4\n") + " --plan dp=4"), 1, {"--plan", "--plans"});
-  const auto answer = result_of(rehearse(list("good", "# two\ndp=4\ndp=3\ndp=2,tp=2\n") + " --top 10"));
+  const auto ranked = rehearse(list("good", "# two\ndp=4\ndp=3\ndp=2,tp=2\ntp=1,dp=4\n") + " --top 10");
+  CHECK_THAT(ranked.err, contains("line 5: is the plan of line 2"));
+  const auto answer = result_of(ranked);
   CHECK(answer.at("plans").size() == 2);
   REQUIRE(answer.at("refused").size() == 1);
   CHECK(answer.at("refused").at(0).at("plan") == "dp=3");
