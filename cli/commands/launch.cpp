@@ -12,6 +12,7 @@
 #include "cli/launch/supervise.hpp"
 #include "cli/plan_context.hpp"
 #include "cli/platform_options.hpp"
+#include "platforms/catalog.hpp"
 #include "predict/assessment.hpp"
 
 namespace rehearsal::cli {
@@ -82,8 +83,26 @@ void require_startable(const LaunchJob& job, const Terminal& terminal) {
   for (const auto& w : of_plan) terminal.warn(w);
 }
 
+/// Whether a name that a plan file has is that platform's; a file that is gone since is none.
+bool is_named(const platforms::Platform& platform, const std::string& name) {
+  try {
+    return platforms::load(name).name == platform.name;
+  } catch (const BadInput&) {
+    return false;
+  }
+}
+
+/// That the plan is for another machine, or needs more memory than this one has.
+void warn_of_machine(const LaunchJob& job, const platforms::Platform& platform, const predict::Assessment& a, const Terminal& terminal) {
+  const auto& words = job.plan.context.searched_on;
+  const auto on = words.find("platform");
+  if (on != words.end() && on->second.size() == 1 && !is_named(platform, on->second.front()))
+    terminal.warn(job.plan_file + " was searched on " + on->second.front() + "; on " + platform.name + " another plan may be quicker");
+  if (!a.fits()) terminal.warn("on " + platform.name + " the plan " + predict::shortage(a) + "; `rehearse search` finds one that fits");
+}
+
 /// Nodes, cores and the longest time, from the platform.
-void place(LaunchJob& job, const LaunchOptions& o) {
+void place(LaunchJob& job, const LaunchOptions& o, const Terminal& terminal) {
   auto platform = o.platform;
   if (platform.platform.empty())
     throw BadInput("launch " + o.kind,
@@ -102,6 +121,7 @@ void place(LaunchJob& job, const LaunchOptions& o) {
     throw BadInput("--epochs", "the number of steps is not known before the job starts; give --steps, from which the time limit follows");
   constexpr double kDefaultSteps = 10, kSlack = 1.1, kStart = 600;  // seconds to start, to read data, and to save
   const auto assessment = setup.predictor().closed(job.plan.plan);
+  warn_of_machine(job, setup.platform(), assessment, terminal);
   job.step_seconds = assessment.step_seconds.high;
   const double steps = job.words.steps ? static_cast<double>(*job.words.steps) : kDefaultSteps;
   job.longest_seconds = steps * job.step_seconds * kSlack + kStart;
@@ -141,7 +161,7 @@ int launch(const LaunchOptions& o, Terminal& terminal) {
   const auto program = std::filesystem::read_symlink("/proc/self/exe").string();
   if (o.kind == "mpirun" && o.restarts > 0) return restart_when_lost(job, o, program, terminal);
   if (o.kind == "mpirun" && !o.hosts.empty()) throw BadInput("--hosts", "is for --restarts; the script takes mpirun's --hostfile");
-  if (o.kind != "mpirun" || !o.platform.platform.empty()) place(job, o);
+  if (o.kind != "mpirun" || !o.platform.platform.empty()) place(job, o, terminal);
   terminal.out() << (o.kind == "slurm"        ? slurm_script(job, program)
                      : o.kind == "kubernetes" ? kubernetes_manifest(job)
                                               : mpirun_script(job, program))

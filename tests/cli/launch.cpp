@@ -155,10 +155,23 @@ TEST_CASE("a launcher that hangs when all its ranks have ended is ended, and the
   CHECK_THAT(ended.err, contains("all ranks have ended, and mpirun did not within 5 s: it was killed") && contains("restart 1 of 1"));
   CHECK(text_of(times) == "started\nstarted\n");
   // Interrupted meanwhile: the ranks had ended, and what they did is saved.
-  const auto interrupted = run_shell("rm " + times + "; PATH=" + bin + ":$PATH timeout --foreground --preserve-status -s INT 3 \"" REHEARSAL_COMMAND
-                                     "\" launch mpirun " + job.plan + " --restarts 1 --steps 4 --checkpoint " + job.saved);
+  const auto interrupted = run_shell("rm " + times + "; PATH=" + bin +
+                                     ":$PATH timeout --foreground --preserve-status -s INT 3 \"" REHEARSAL_COMMAND "\" launch mpirun " +
+                                     job.plan + " --restarts 1 --steps 4 --checkpoint " + job.saved);
   CHECK(interrupted.status == 75);
   CHECK(text_of(times) == "started\n");
+}
+
+TEST_CASE("a plan that was searched on another machine, or does not fit this one, is started with a warning") {
+  const Planned job(2);
+  CHECK_THAT(job.launch("slurm", "--platform a100-80gb --nodes 1").err, !contains("warning"));  // dgx-a100 by its device
+  const auto other = job.launch("slurm", "--platform dgx-h100 --nodes 1");
+  REQUIRE(other.status == 0);
+  CHECK_THAT(other.err, contains("was searched on dgx-a100; on dgx-h100 another plan may be quicker"));
+  const TemporaryFolder folder;
+  const auto large = folder / "large.json";
+  (void)rehearse("search zoo:llama3-8b --batch 2 --platform dgx-h200 --devices 2 --dtype f16 --optimizer sgd --plan dp=2 -o " + large);
+  CHECK_THAT(rehearse("launch slurm " + large + " --platform dgx1-v100 --nodes 1").err, contains("on dgx1-v100 the plan needs "));
 }
 
 TEST_CASE("what launch cannot do is said before anything starts") {
