@@ -49,8 +49,8 @@ std::optional<exec::CheckpointHeader> header_to_resume(const std::string& folder
 namespace {
 
 /// Options whose values are the optimizer's numbers, and those that decide nothing that is kept.
-constexpr std::string_view kOfOptimizer[] = {"lr", "lr-scaling", "base-batch", "momentum", "nesterov", "betas", "trust", "eps",
-                                             "weight-decay"};
+constexpr std::string_view kOfOptimizer[] = {"lr",    "lr-scaling", "base-batch", "momentum",    "nesterov",
+                                             "betas", "trust",      "eps",        "weight-decay"};
 constexpr std::string_view kRate = "lr";  // a new one is what many go on for
 
 exec::TrainedAs::Texts options_of(const ModelOptions& o) {
@@ -61,9 +61,11 @@ exec::TrainedAs::Texts options_of(const ModelOptions& o) {
   return options;
 }
 
-exec::TrainedAs::Texts course_of(const DataFlags& data, std::int64_t samples, const graph::OptimizerSettings& optimizer) {
-  exec::TrainedAs::Texts course{{"--shuffle", data.shuffle}};
-  if (samples > 0) course["samples of --data"] = std::to_string(samples);
+constexpr const char* kSchedule = "--schedule";
+
+exec::TrainedAs::Texts course_of(const Course& c, const graph::OptimizerSettings& optimizer) {
+  exec::TrainedAs::Texts course{{"--shuffle", c.data.shuffle}, {kSchedule, c.schedule}};
+  if (c.samples > 0) course["samples of --data"] = std::to_string(c.samples);
   for (const auto& [number, value] : optimizer.values)
     if (number != kRate) course[number] = nlohmann::json(value).dump();
   return course;
@@ -78,19 +80,21 @@ std::vector<std::string> untrained_weights(const graph::Graph& graph) {
 
 }  // namespace
 
-exec::TrainedAs trained_as(const ModelOptions& o, const DataFlags& data, std::int64_t samples, const graph::TrainingGraph& training) {
+exec::TrainedAs trained_as(const ModelOptions& o, const Course& course, const graph::TrainingGraph& training) {
   auto of_batch = o;
   of_batch.batch = training.batch;
   const auto model = load_model(of_batch).graph;
   const auto untrained = untrained_weights(training.graph);
-  return {model.hash(),  untrained, exec::checksum_of_weights(model, untrained), adapter_factor(o.lora),
-          options_of(o), course_of(data, samples, training.optimizer)};
+  return {model.hash(),           untrained,     exec::checksum_of_weights(model, untrained),
+          adapter_factor(o.lora), options_of(o), course_of(course, training.optimizer)};
 }
 
 void warn_of_other_course(const std::string& folder, const exec::CheckpointHeader& header, const exec::TrainedAs& now,
                           std::vector<std::string>& warnings) {
   if (!header.as.known()) return;
-  const auto text = exec::differences(header.as.course, now.course);
+  auto course = now.course;
+  if (!header.as.course.contains(kSchedule)) course.erase(kSchedule);  // of an older program, which did not keep it
+  const auto text = exec::differences(header.as.course, course);
   if (!text.empty()) warnings.push_back("--resume " + folder + ": was trained with " + text);
 }
 

@@ -18,9 +18,16 @@ namespace rehearsal::cli {
 [[nodiscard]] std::optional<exec::CheckpointHeader> header_to_resume(const std::string& folder, const exec::Training& training,
                                                                      std::vector<std::string>& warnings);
 
-/// What checkpoints of a training keep of the command that began it. `samples` of its data; 0: without end.
-[[nodiscard]] exec::TrainedAs trained_as(const ModelOptions&, const DataFlags&, std::int64_t samples, const graph::TrainingGraph&);
-/// Warns of the optimizer's numbers and of data that are not as they were when the checkpoint in `folder` was written.
+/// What one step of a training is given from outside, for as long as it lasts.
+struct Course {
+  const DataFlags& data;
+  std::int64_t samples;  ///< of the data; 0: without end
+  std::string schedule;  ///< of the learning rate, with where it ends
+};
+
+/// What checkpoints of a training keep of the command that began it.
+[[nodiscard]] exec::TrainedAs trained_as(const ModelOptions&, const Course&, const graph::TrainingGraph&);
+/// Warns of the optimizer's numbers, of data and of a schedule that are not as they were when the checkpoint in `folder` was written.
 void warn_of_other_course(const std::string& folder, const exec::CheckpointHeader&, const exec::TrainedAs& now,
                           std::vector<std::string>& warnings);
 /// That what is evaluated is what was trained: the seed of the checkpoint is taken where none was given. Throws BadInput for another seed,

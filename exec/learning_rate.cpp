@@ -46,7 +46,7 @@ std::int64_t count_in(const std::string& value, const std::string& text) {
 }  // namespace
 
 LearningRate::LearningRate(const std::string& schedule, std::int64_t warmup, double warmup_from)
-    : warmup_(warmup), warmup_from_(warmup_from) {
+    : schedule_(schedule), warmup_(warmup), warmup_from_(warmup_from) {
   if (warmup < 0) throw BadInput("--warmup " + std::to_string(warmup), "must be a number of steps, 0 or more");
   const auto colon = schedule.find(':');
   const auto name = schedule.substr(0, colon);
@@ -91,5 +91,13 @@ double LearningRate::factor(std::int64_t step, std::int64_t last_step) const {
 }
 
 bool LearningRate::constant() const { return warmup_ == 0 && (row_ == nullptr || row_->name == "constant"); }
+
+std::string LearningRate::to_text(std::int64_t last_step) const {
+  std::string text = schedule_;
+  const bool has_end = row_ != nullptr && row_->name != "constant" && every_ == 0;
+  if (has_end && steps_ == 0) text += " to step " + std::to_string(last_step);
+  if (warmup_ > 0) text += " after a warmup of " + std::to_string(warmup_) + " steps";
+  return text;
+}
 
 }  // namespace rehearsal::exec

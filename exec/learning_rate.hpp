@@ -27,10 +27,13 @@ class LearningRate {
   /// does not.
   [[nodiscard]] double factor(std::int64_t step, std::int64_t last_step) const;
   [[nodiscard]] bool constant() const;
+  /// "cosine to step 1000 after a warmup of 10 steps": the same text, the same rates at every step.
+  [[nodiscard]] std::string to_text(std::int64_t last_step) const;
 
  private:
   void set(const std::string& key, const std::string& value, const std::string& text);
 
+  std::string schedule_ = "constant";
   const LearningRateRow* row_ = nullptr;  ///< nullptr: constant
   std::int64_t warmup_ = 0, steps_ = 0, every_ = 0;
   double parameter_ = 0, warmup_from_ = 0;

@@ -396,7 +396,9 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
   warnings.insert(warnings.end(), program.warnings.begin(), program.warnings.end());
   const auto header = header_to_resume(o.resume, {program, training, world}, warnings);
   const auto data = exec::open_data(o.data.options(o.model.seed, lowering.threads), training);
-  const auto as = keeps_or_reads(o) ? trained_as(o.model, o.data, data->samples(), training) : exec::TrainedAs{};
+  const auto steps = steps_of(o, *data, training.batch), done = header ? header->step : 0;
+  const Course course{o.data, data->samples(), rate.to_text(o.go_on ? steps : done + steps)};
+  const auto as = keeps_or_reads(o) ? trained_as(o.model, course, training) : exec::TrainedAs{};
   if (header) warn_of_other_course(o.resume, *header, as, warnings);
   if (world.rank() == 0) warn_of_other_training(o, warnings);
   if (world.rank() == 0)
@@ -407,8 +409,7 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
   auto options = trainer_options(o, rate, executor.device().empty() ? lowering.threads : 1);
   options.as = as;
   options.predicted_step = ordinary_step_seconds(program, training, lowering.threads);
-  options.steps = steps_of(o, *data, training.batch);
-  if (o.go_on && header) options.steps -= header->step;
+  options.steps = o.go_on ? steps - done : steps;
   if (options.steps <= 0) return nothing_left(o, *header, world, terminal);
   auto outcome = watched(executor, job, *data, options, {o, header, terminal});
   world.note({.doing = exec::Doing::Ending, .since = exec::now_seconds()});

@@ -201,9 +201,26 @@ TEST_CASE("a checkpoint of another model or type is refused") {
   check_failure(rehearse(std::string("run ") + kGpt + " --batch 4 --optimizer sgd --format json --resume " + saved.place()), 1,
                 {"--optimizer sgd", "was trained with adam"});
   // Their graphs are the same.
-  check_failure(
-      rehearse(std::string("run ") + kGpt + " --batch 4 --optimizer adamw --lr 0.01 --format json --resume " + saved.place()), 1,
-      {"--optimizer adamw", "was trained with adam,"});
+  check_failure(rehearse(std::string("run ") + kGpt + " --batch 4 --optimizer adamw --lr 0.01 --format json --resume " + saved.place()), 1,
+                {"--optimizer adamw", "was trained with adam,"});
+}
+
+TEST_CASE("a schedule that ends elsewhere than it did is said, one that goes on as it was meant is not") {
+  const TemporaryFolder folder;
+  const std::string place = folder / "c";
+  const auto training = [&](const std::string& more) {
+    return rehearse(std::string("run ") + kGpt + " --batch 2 --format json --checkpoint " + place + " --continue " + more);
+  };
+  // A checkpoint after step 2 of the 4 that the cosine is for, as one that is interrupted leaves behind.
+  REQUIRE(training("--steps 2 --schedule cosine:steps=4 --warmup 1").status == 0);
+  const auto meant = training("--steps 3 --schedule cosine:steps=4 --warmup 1");
+  REQUIRE(meant.status == 0);
+  CHECK_THAT(meant.err, !contains("was trained with"));
+  const auto moved = training("--steps 6 --schedule cosine --warmup 1");
+  REQUIRE(moved.status == 0);
+  CHECK_THAT(moved.err, contains("--schedule cosine:steps=4 after a warmup of 1 steps (now cosine to step 6 after a warmup of 1 steps)"));
+  CHECK_THAT(training("--steps 8 --schedule cosine --warmup 1").err, contains("to step 6") && contains("(now cosine to step 8"));
+  CHECK_THAT(training("--steps 9 --schedule cosine:steps=9 --warmup 1").err, contains("to step 8") && contains("(now cosine:steps=9"));
 }
 
 TEST_CASE("what may change when training goes on is said when it has") {

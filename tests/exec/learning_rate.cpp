@@ -44,6 +44,15 @@ TEST_CASE("a schedule that is over stays where it ended") {
   CHECK(std::abs(LearningRate("cosine:steps=5,final=0.1", 0).factor(9, 10) - 0.1) < 1e-12);
 }
 
+TEST_CASE("the text of a learning rate says where its schedule ends") {
+  CHECK(LearningRate().to_text(10) == "constant");
+  CHECK(LearningRate("constant", 5).to_text(10) == "constant after a warmup of 5 steps");
+  CHECK(LearningRate("cosine", 0).to_text(10) == "cosine to step 10");
+  CHECK(LearningRate("cosine:steps=7", 0).to_text(10) == "cosine:steps=7");
+  CHECK(LearningRate("step", 0).to_text(10) == "step to step 10");       // a third of all steps
+  CHECK(LearningRate("step:every=3", 0).to_text(10) == "step:every=3");  // the same however many there are
+}
+
 TEST_CASE("a warm-up may begin at a share of the rate") {
   // From a quarter in four steps: 0.25 + 0.75 n / 4
   const LearningRate rate("constant", 4, 0.25);
