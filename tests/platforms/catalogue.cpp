@@ -203,7 +203,7 @@ TEST_CASE("a device that people train on today is itself the name of a machine")
                            "rtx-pro-6000", "gaudi3", "tpu-v6e", "l40s"}) {
     INFO(name);
     const Platform machine = load(name, {});
-    CHECK(machine.nodes.front().device.name == find_device(name).name);
+    CHECK(machine.nodes.front().device.name == device_called(name).name);
   }
 }
 
