@@ -52,6 +52,7 @@ constexpr Flag kFlags[] = {
     {"reduces_in_fp32", &FrameworkProfile::reduces_in_fp32},
     {"checkpoints_stages", &FrameworkProfile::checkpoints_stages},
     {"reports_total_memory", &FrameworkProfile::reports_total_memory},
+    {"gradient_buffers", &FrameworkProfile::gradient_buffers},
     {"fused_accumulation", &FrameworkProfile::fused_accumulation},
     {"masters_cast", &FrameworkProfile::masters_cast},
     {"pure_16bit", &FrameworkProfile::pure_16bit},

@@ -75,13 +75,16 @@ struct FrameworkProfile {
   bool reduces_in_fp32 = false;           ///< sharded gradients of a 16-bit step are reduced in fp32
   bool checkpoints_stages = false;        ///< full recomputation keeps the input of a whole stage, not that of every block
   bool reports_total_memory = false;      ///< its publications add up the memory of all devices
-  bool fused_accumulation = false;        ///< products add to the gradients of earlier micro-batches as they write
-  bool masters_cast = true;               ///< 16-bit copies of fp32 weights are made every step under autocast
-  bool pure_16bit = false;                ///< weights and moments of a 16-bit job that is no autocast have 16 bits, too
-  bool casts_norms = false;               ///< autocast computes layer norms in fp32, between two conversions
-  bool predicts_all = false;              ///< encoders guess every token of a sequence, not those alone that were masked
-  bool composed_optimizer = false;        ///< Adam and LAMB are written as operators of the graph, parameter by parameter
-  double composed_instance_norm = 1;      ///< passes of instance normalisation over those of one kernel
+  /// Gradients have their memory all the time: buffers of their own, or zeroed in place (PyTorch before 2.0). Otherwise it is theirs from
+  /// the backward pass to the update.
+  bool gradient_buffers = false;
+  bool fused_accumulation = false;    ///< products add to the gradients of earlier micro-batches as they write
+  bool masters_cast = true;           ///< 16-bit copies of fp32 weights are made every step under autocast
+  bool pure_16bit = false;            ///< weights and moments of a 16-bit job that is no autocast have 16 bits, too
+  bool casts_norms = false;           ///< autocast computes layer norms in fp32, between two conversions
+  bool predicts_all = false;          ///< encoders guess every token of a sequence, not those alone that were masked
+  bool composed_optimizer = false;    ///< Adam and LAMB are written as operators of the graph, parameter by parameter
+  double composed_instance_norm = 1;  ///< passes of instance normalisation over those of one kernel
   double composed_instance_norm_16bit = 1;
   bool keeps_quantised_operands = false;  ///< operands of fp8 products wait for the backward pass in 8 bits
   double logit_bytes_16bit = 10;          ///< of a logit and what the loss makes of it: 2, an fp32 copy and its softmax, unless it is fused

@@ -68,6 +68,8 @@ class Account {
     for (const auto& [key, span] : saved_) add(whole(span, key.second), size_of(role_.buffers[key.first]));
     for (const auto& [key, span] : passes_) add(whole(span, key.second), role_.outline.kept_by_pass);
     if (passing_.first >= 0) add(passing_, role_.outline.at_work);
+    if (passing_.last + 1 < static_cast<std::int64_t>(changes_.size()) - 1)
+      add({passing_.last + 1, static_cast<std::int64_t>(changes_.size()) - 2, true}, role_.outline.behind);
     for (auto& change : changes_) change = now += change;
     changes_.pop_back();
     return std::move(changes_);

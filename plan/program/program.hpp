@@ -240,6 +240,7 @@ struct MemoryOutline {
   std::int64_t resident = 0;      ///< all the time
   std::int64_t kept_by_pass = 0;  ///< from the forward pass of a micro-batch through a chunk to the end of its backward pass
   std::int64_t at_work = 0;       ///< between the first pass and the last, whatever pass is at work
+  std::int64_t behind = 0;        ///< from the last pass to the end of the step: gradients that had no memory before, copies of an update
 };
 
 struct Role {

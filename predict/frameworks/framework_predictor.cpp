@@ -144,9 +144,9 @@ class FrameworkPredictor final : public Predictor {
       a.memory_by_category[static_cast<std::size_t>(category)] = static_cast<std::int64_t>(bytes);
     };
     set(plan::MemoryCategory::Parameters, m.weights);
-    set(plan::MemoryCategory::Gradients, m.gradients);
+    set(plan::MemoryCategory::Gradients, m.fullest.gradients);
     set(plan::MemoryCategory::OptimizerState, m.optimizer);
-    set(plan::MemoryCategory::Activations, m.activations);
+    set(plan::MemoryCategory::Activations, m.fullest.activations);
     set(plan::MemoryCategory::Communication, m.gathered);
     set(plan::MemoryCategory::Workspace, std::max(0.0, reading - m.all()));
   }

@@ -238,6 +238,7 @@ void share_out(Part& part, double share, bool exchanges) {
     }
   part.kept.others *= share;
   part.kept.attention *= share;
+  part.widest_gradients *= share;
   part.boundary_bytes *= share;
 }
 

@@ -13,7 +13,7 @@ constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
 constexpr double kGatheredCopies = 2;  // layers whose gathered parameters are there at once under ZeRO-3
 constexpr double kSelectiveOpShare = 0.4, kSelectiveOpRest = 0.3;
 constexpr double kLogitBytes32 = 12;
-constexpr double kLogitBytesFused = 7;  // 2, an fp32 copy that becomes its gradient in place, and some of that in 16 bits
+constexpr double kLogitBytesFused = 8;  // 2, an fp32 copy that becomes its gradient in place, and that in 16 bits
 constexpr double kBlocksUnderWay = 2;   // one at work, and one on its way to the host or back
 constexpr double kMoments = 8;          // bytes of two fp32 values, which profiles count among the optimizer's state
 
@@ -101,19 +101,23 @@ class StageMemory {
     RankMemory m;
     m.stage = stage_;
     add_states(m);
-    const auto kept = checkpoints_stages() ? checkpointed_stage() : kept_passes();
-    m.activations = kept.each * passes() + kept.at_work;
-    m.host += kept.offloaded * passes();
-    m.activations += logits();
+    m.host += kept().offloaded * passes();
+    for_moments(m, [&m](const RankMemory::Moment& moment) {
+      m.activations = std::max(m.activations, moment.activations);
+      if (moment.all() > m.passing.all()) m.passing = moment;
+    });
+    const RankMemory::Moment updating{m.gradients, m.update};
+    m.fullest = updating.all() > m.passing.all() ? updating : m.passing;
     return m;
   }
 
+  /// The fullest moment of the passes is as full as it is all the time that they take: what is at work makes up for what has gone.
   [[nodiscard]] plan::MemoryOutline outline() const {
-    RankMemory m;
-    add_states(m);
-    const auto kept = checkpoints_stages() ? checkpointed_stage() : kept_passes();
+    const auto m = memory();
+    const double early = gradients_wait() ? m.gradients : 0, each = kept().each;
     const auto whole = [](double bytes) { return static_cast<std::int64_t>(std::llround(bytes)); };
-    return {whole(m.states()), whole(kept.each / step_.shape.chunks), whole(kept.at_work + logits())};
+    return {whole(m.states() - m.gradients + early), whole(each / step_.shape.chunks), whole(m.passing.all() - early - each * passes()),
+            whole(m.gradients - early + m.update)};
   }
 
  private:
@@ -171,31 +175,56 @@ class StageMemory {
     return {boundary / std::max(1.0, parts), kept, 0};
   }
 
-  /// Of all chunks together.
-  [[nodiscard]] PassBytes kept_passes() const {
+  /// Of all chunks together, what is at work aside.
+  [[nodiscard]] PassBytes kept() const {
+    if (checkpoints_stages()) return checkpointed_stage();
     PassBytes all;
-    for (int own = 0; own < step_.shape.chunks; ++own) {
-      const auto chunk = kept_of(step_.chunks[step_.chunk_of(stage_, own)]);
-      all.each += chunk.each;
-      all.offloaded += chunk.offloaded;
-      all.at_work = std::max(all.at_work, chunk.at_work);
-    }
+    for_pieces([&](const Part& part, const Piece& piece) {
+      const auto bytes = pass_bytes(part, piece.passes, job_, model_);
+      all.each += bytes.each * piece.count;
+      all.offloaded += bytes.offloaded * piece.count;
+    });
     return all;
   }
 
-  /// Blocks that are computed again come first: when the backward pass gets to them, it has let go of what the blocks behind them kept.
-  [[nodiscard]] PassBytes kept_of(const Chunk& chunk) const {
-    PassBytes kept;
-    double let_go = 0;
-    for (const auto& piece : chunk) {
-      const auto bytes = pass_bytes(model_.parts[piece.part], piece.passes, job_, model_);
-      kept.each += bytes.each * piece.count;
-      kept.offloaded += bytes.offloaded * piece.count;
-      kept.at_work = std::max(kept.at_work, bytes.at_work);
-      if (piece.passes == Passes::Kept && model_.parts[piece.part].repeated) let_go += bytes.each * piece.count;
+  /// Gradients of an earlier micro-batch, or of an earlier step, are there when the backward pass begins.
+  [[nodiscard]] bool gradients_wait() const {
+    const auto& p = job_.plan;
+    const bool buckets = job_.profile.coordination == costmodel::Coordination::Ddp && p.zero == 0 && p.dp * p.cp > 1;
+    return job_.profile.gradient_buffers || buckets || job_.recipe.update_in_backward || p.pp > 1 || step_.shape.micro_batches > 1;
+  }
+
+  /// The loss, and the first and last repetition of every part as the backward pass of one micro-batch comes to it: kept activations go,
+  /// gradients of weights come.
+  template <class Visit>
+  void for_moments(const RankMemory& m, const Visit& visit) const {
+    const double early = gradients_wait() ? m.gradients : 0;
+    const auto all = kept();
+    const double most = all.each * passes();
+    visit(RankMemory::Moment{early, most + logits()});
+    if (checkpoints_stages()) return visit(RankMemory::Moment{early, most + all.at_work});
+    double trained = 0;
+    for_pieces([&](const Part& part, const Piece& piece) { trained += part.weights.trained * piece.count; });
+    const double gradient = trained > 0 ? (m.gradients - early) / trained : 0;
+    for (int own = 0; own < step_.shape.chunks; ++own) {
+      RankMemory::Moment now{early, most};
+      const auto& chunk = step_.chunks[step_.chunk_of(stage_, own)];
+      for (auto piece = chunk.rbegin(); piece != chunk.rend(); ++piece) {
+        const auto& part = model_.parts[piece->part];
+        const auto bytes = pass_bytes(part, piece->passes, job_, model_);
+        const double at_work = bytes.at_work + part.widest_gradients + gradients_on_their_way(part);
+        for (const double blocks : {piece->count - 1.0, 1.0}) {
+          visit(RankMemory::Moment{now.gradients, now.activations + at_work});
+          now.activations -= blocks * bytes.each;
+          now.gradients += blocks * part.weights.trained * gradient;
+        }
+      }
     }
-    kept.at_work = std::max(0.0, kept.at_work - let_go);
-    return kept;
+  }
+
+  /// Those of the part at work are whole before they are scattered over the ranks that keep them.
+  [[nodiscard]] double gradients_on_their_way(const Part& part) const {
+    return keeps_whole_gradients(job_) ? 0 : precision_.element_bytes * part.weights.trained;
   }
 
   /// Through all chunks, that the schedule holds when it holds most.

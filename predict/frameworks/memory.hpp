@@ -9,14 +9,23 @@ namespace rehearsal::predict::frameworks {
 /// Bytes of the tensors of one rank. States are sharded as ZeRO says (Rajbhandari et al. 2020); activations are what the backward pass
 /// needs again, for every pass that the schedule holds (Korthikanti et al. 2022, section 4).
 struct RankMemory {
+  /// What comes and goes within a step, as it is at one moment.
+  struct Moment {
+    double gradients = 0;    ///< that there are already
+    double activations = 0;  ///< that are still there, or copies that an update makes
+    [[nodiscard]] double all() const { return gradients + activations; }
+  };
+
   int stage = 0;
   double weights = 0, gradients = 0, optimizer = 0;
-  double activations = 0;
-  double gathered = 0;  ///< sharded parameters that are whole for the layers at work
-  double host = 0;      ///< in the host's memory
-  double update = 0;    ///< what the update needs beside the states, when the activations are gone
+  double activations = 0;  ///< where they are most
+  double gathered = 0;     ///< sharded parameters that are whole for the layers at work
+  double host = 0;         ///< in the host's memory
+  double update = 0;       ///< what the update needs beside the states, when the activations are gone
+  Moment passing;          ///< the fullest one of the passes
+  Moment fullest;          ///< of the step
   [[nodiscard]] double states() const { return weights + gradients + optimizer + gathered; }
-  [[nodiscard]] double all() const { return states() + std::max(activations, update); }
+  [[nodiscard]] double all() const { return weights + optimizer + gathered + fullest.all(); }
 };
 
 /// Of one repetition of a part.

@@ -69,6 +69,8 @@ struct Part {
   double computed_flops = 0;                  ///< what is left of them where transforms of convolutions save some
   std::optional<std::uint32_t> last_product;  ///< node of the last dense product: recomputation that stops early leaves it out
   Kept kept;
+  /// Gradients that the backward pass of one node has at once, of its results and of what it read: at the node where they are most, bytes.
+  double widest_gradients = 0;
 };
 
 struct ModelParts {

@@ -68,6 +68,7 @@ void RowCollector::add(std::size_t n, std::uint32_t offset) {
   const auto ahead = part_.forward.size(), back = part_.backward.size();
   add_whole(n, offset);
   const double share = s_.own_share(static_cast<graph::NodeId>(n));
+  part_.widest_gradients = std::max(part_.widest_gradients, share * gradients_at(n));
   if (share == 1) return;
   const auto scale = [&](auto from, auto to) {
     for (; from != to; ++from)
@@ -76,6 +77,20 @@ void RowCollector::add(std::size_t n, std::uint32_t offset) {
   scale(part_.forward.begin() + static_cast<std::ptrdiff_t>(ahead), part_.forward.end());
   scale(part_.backward.begin() + static_cast<std::ptrdiff_t>(back), part_.backward.end());
   part_.kept.others = kept.others + share * (part_.kept.others - kept.others);
+}
+
+/// Those of a fused attention core are no larger than what enters it, views have no memory of their own, and the result's are the loss's.
+double RowCollector::gradients_at(std::size_t n) const {
+  const auto& node = graph().nodes()[n];
+  if (graph::schema(node).family == CostFamily::View || (s_.fused_attention && flow().core_of(n) >= 0)) return 0;
+  if (!node.outputs.empty() && std::ranges::find(graph().outputs(), node.outputs.front()) != graph().outputs().end()) return 0;
+  double sum = 0;
+  const auto add = [&](TensorId t) {
+    if (t != TensorId::None && flow().activation(t) && flow().gradient(t)) sum += s_.bytes(t);
+  };
+  for (const auto t : node.outputs) add(t);
+  for (const auto t : operands_of(node)) add(t);
+  return sum;
 }
 
 void RowCollector::add_whole(std::size_t n, std::uint32_t offset) {

@@ -69,6 +69,7 @@ class RowCollector {
   struct Gradients {
     bool data = true, weight = true;
   };
+  [[nodiscard]] double gradients_at(std::size_t n) const;
   void add_whole(std::size_t n, std::uint32_t offset);
   void matmul(const graph::Node&);
   void recurrent_step(const costmodel::MatmulShape&);

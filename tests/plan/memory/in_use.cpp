@@ -68,13 +68,16 @@ TEST_CASE("a micro-batch holds what it saved from its forward to its backward pa
 }
 
 TEST_CASE("an outline counts passes") {
-  auto program = two_layers({{0, 0}, {0, 1}, {1, 0}, {1, 1}});
-  program.roles.front().outline = {5000, 100, 7};
+  auto program = two_layers({{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 0}});
+  auto& update = program.roles.front().bodies.emplace_back();
+  update.kind = BodyKind::Update;
+  update.instructions = {computing({}, {})};
+  program.roles.front().outline = {5000, 100, 7, 30};
   program.roles.front().buffers.clear();
   for (auto& body : program.roles.front().bodies)
     for (auto& i : body.instructions) i.inputs.clear(), i.outputs.clear();
-  // 5007, and 100 for each pass between its first and its last instruction.
-  CHECK(bytes_of(program) == std::vector<std::int64_t>{5107, 5107, 5207, 5207, 5207, 5207, 5207, 5107, 5107, 5107});
+  // 5007, and 100 for each pass between its first and its last instruction; 5030 for the update.
+  CHECK(bytes_of(program) == std::vector<std::int64_t>{5107, 5107, 5207, 5207, 5207, 5207, 5207, 5107, 5107, 5107, 5030});
 }
 
 TEST_CASE("no schedule uses more than the arena has") {
