@@ -69,6 +69,9 @@ struct Assessment {
   std::int64_t memory_bytes = 0;  ///< of the worst rank: arena, and what the profile's allocator adds
   /// 90 % of ranks need between these, and what that rests on, in a sentence.
   std::int64_t memory_low = 0, memory_high = 0;
+  /// Of memory_bytes, what is needed when an allocator gives back what it holds for later: by this a plan runs out of memory or does not.
+  /// 0: all of it.
+  std::int64_t memory_needed = 0;
   std::string memory_rests_on;
   double memory_median_error = 0;  ///< of predictions made alike, where they are not exact
   std::int64_t memory_capacity = 0;

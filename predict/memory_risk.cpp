@@ -27,7 +27,9 @@ double around(double needed, double high, double capacity) {
 
 double chance_of_running_out(const Assessment& a) {
   if (a.memory_bytes <= 0) return 0;
-  const auto needed = static_cast<double>(a.memory_bytes), high = static_cast<double>(a.memory_high);
+  const auto all = static_cast<double>(a.memory_bytes);
+  const auto needed = a.memory_needed > 0 ? static_cast<double>(a.memory_needed) : all,
+             high = needed * static_cast<double>(a.memory_high) / all;
   const auto capacity = static_cast<double>(a.memory_capacity);
   return a.memory_low == a.memory_bytes ? beside_exact(needed, high, capacity) : around(needed, high, capacity);
 }

@@ -20,7 +20,6 @@ constexpr double kGigaBytes = 1e9, kTeraFlops = 1e12, kGibi = 1024.0 * 1024.0 * 
 constexpr std::size_t kModelsKept = 24;
 constexpr double kEvaluationShare = 0.06;      // of training time that runs to a target spend on evaluation
 constexpr double kDirectCurrentShare = 0.975;  // of a node's power behind its supplies
-constexpr double kMemoryInUse = 0.97;          // of a device: an allocator never hands out more
 constexpr double kTokensOfRun = 300e9;         // of the column "days for 300 B tokens"
 constexpr double kDefaultCollectiveBytes = 4e9;
 
@@ -128,14 +127,15 @@ double plain_activations(const Prepared& p, const Constants& c) {
 
 void memory_values(const Prepared& p, const Record& r, const frameworks::RankMemory& memory, const Constants& c, Values& v) {
   const auto job = p.framework_job();
-  const double devices = p.sums_over_devices ? p.job.plan.pp : 1, capacity = job.device().memory.value.value() * kMemoryInUse;
+  const double devices = p.sums_over_devices ? p.job.plan.pp : 1, capacity = job.device().memory.value.value(),
+               most = capacity * frameworks::kMemoryInUse;
   v["param_opt_memory_gib"] = devices * memory.states() / kGibi;
   v["activation_memory_gib"] = devices * memory.activations / kGibi;
-  const double reading = frameworks::device_reading(memory, job.profile, c);
-  v["memory_gib"] = v["memory_reserved_gib"] = devices * std::min(capacity, reading) / kGibi;
+  const auto device = frameworks::device_memory(memory, job.profile, c, capacity);
+  v["memory_gib"] = v["memory_reserved_gib"] = devices * std::min(most, device.reading) / kGibi;
   // Where the device's own reading stands beside it, the other figure is what the allocator has handed out.
-  if (r.measured.has("memory_reserved_gib")) v["memory_gib"] = devices * std::min(capacity, memory.all()) / kGibi;
-  v["oom"] = reading > capacity ? 1 : 0;
+  if (r.measured.has("memory_reserved_gib")) v["memory_gib"] = devices * std::min(most, memory.all()) / kGibi;
+  v["oom"] = device.needed > capacity ? 1 : 0;
   if (p.plain_parts) v["activation_pct_of_tp_baseline"] = 100 * memory.activations / plain_activations(p, c);
 }
 

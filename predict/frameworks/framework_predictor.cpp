@@ -130,9 +130,12 @@ class FrameworkPredictor final : public Predictor {
     require_room_on_host(q, m);
     a.host_bytes = static_cast<std::int64_t>(m.host);
     const auto site = costmodel::effect_of(site_, q.job.device().name, "memory", costmodel::kNoMechanism);
-    const double reading = device_reading(m, profile_, constants().values) * std::exp(site.log_factor);
+    const double capacity = capacity_of(q.step, m.stage), own = std::exp(site.log_factor);
+    const auto device = device_memory(m, profile_, constants().values, capacity);
+    const double reading = device.reading * own;
     a.memory_bytes = static_cast<std::int64_t>(reading);
-    a.memory_capacity = static_cast<std::int64_t>(capacity_of(q.step, m.stage));
+    a.memory_needed = static_cast<std::int64_t>(device.needed * own);
+    a.memory_capacity = static_cast<std::int64_t>(capacity);
     const double width = std::exp(constants().evidence.of("memory") * constants().evidence.widening(q.job.device()) * site.narrowing);
     a.memory_low = static_cast<std::int64_t>(reading / width);
     a.memory_high = static_cast<std::int64_t>(reading * width);

@@ -104,9 +104,11 @@ class StageMemory {
     m.host += kept().offloaded * passes();
     for_moments(m, [&m](const RankMemory::Moment& moment) {
       m.activations = std::max(m.activations, moment.activations);
+      m.apart = std::max(m.apart, moment.at_work);
       if (moment.all() > m.passing.all()) m.passing = moment;
     });
-    const RankMemory::Moment updating{m.gradients, m.update};
+    m.apart += kept().each * passes() + logits() + m.update;
+    const RankMemory::Moment updating{m.gradients, m.update, 0};
     m.fullest = updating.all() > m.passing.all() ? updating : m.passing;
     return m;
   }
@@ -201,20 +203,20 @@ class StageMemory {
     const double early = gradients_wait() ? m.gradients : 0;
     const auto all = kept();
     const double most = all.each * passes();
-    visit(RankMemory::Moment{early, most + logits()});
-    if (checkpoints_stages()) return visit(RankMemory::Moment{early, most + all.at_work});
+    visit(RankMemory::Moment{early, most + logits(), 0});
+    if (checkpoints_stages()) return visit(RankMemory::Moment{early, most + all.at_work, all.at_work});
     double trained = 0;
     for_pieces([&](const Part& part, const Piece& piece) { trained += part.weights.trained * piece.count; });
     const double gradient = trained > 0 ? (m.gradients - early) / trained : 0;
     for (int own = 0; own < step_.shape.chunks; ++own) {
-      RankMemory::Moment now{early, most};
+      RankMemory::Moment now{early, most, 0};
       const auto& chunk = step_.chunks[step_.chunk_of(stage_, own)];
       for (auto piece = chunk.rbegin(); piece != chunk.rend(); ++piece) {
         const auto& part = model_.parts[piece->part];
         const auto bytes = pass_bytes(part, piece->passes, job_, model_);
         const double at_work = bytes.at_work + part.widest_gradients + gradients_on_their_way(part);
         for (const double blocks : {piece->count - 1.0, 1.0}) {
-          visit(RankMemory::Moment{now.gradients, now.activations + at_work});
+          visit(RankMemory::Moment{now.gradients, now.activations + at_work, at_work});
           now.activations -= blocks * bytes.each;
           now.gradients += blocks * part.weights.trained * gradient;
         }
@@ -276,11 +278,15 @@ Bytes checkpoint_bytes(const FrameworkJob& job, const Weights& weights) {
   return Bytes(weights.trained * (bytes.weights + bytes.optimizer) + weights.state * number_bytes(job, precision));
 }
 
-double device_reading(const RankMemory& m, const costmodel::FrameworkProfile& profile, const costmodel::Constants& c) {
+DeviceMemory device_memory(const RankMemory& m, const costmodel::FrameworkProfile& profile, const costmodel::Constants& c,
+                           double capacity) {
   constexpr C kFactors[] = {C::MemoryFactorDeepspeed, C::MemoryFactorPytorch, C::MemoryFactorStatic};
   constexpr C kReserves[] = {C::MemoryReserveDeepspeed, C::MemoryReservePytorch, C::MemoryReserveStatic};
   const auto allocator = static_cast<std::size_t>(profile.allocator);
-  return m.all() * c[kFactors[allocator]] + c[kReserves[allocator]] * kGibi;
+  const double factor = c[kFactors[allocator]], reserve = c[kReserves[allocator]] * kGibi;
+  if (profile.allocator != costmodel::AllocatorKind::Pytorch) return {m.all() * factor + reserve, m.all() * factor + reserve};
+  const double needed = m.all() + reserve, held = m.weights + m.optimizer + m.gathered + m.gradients + m.apart;
+  return {std::clamp(held * factor + reserve, needed, std::max(needed, kMemoryInUse * capacity)), needed};
 }
 
 }  // namespace rehearsal::predict::frameworks

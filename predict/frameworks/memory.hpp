@@ -13,6 +13,7 @@ struct RankMemory {
   struct Moment {
     double gradients = 0;    ///< that there are already
     double activations = 0;  ///< that are still there, or copies that an update makes
+    double at_work = 0;      ///< of these, what one node or block has while it computes
     [[nodiscard]] double all() const { return gradients + activations; }
   };
 
@@ -24,6 +25,7 @@ struct RankMemory {
   double update = 0;       ///< what the update needs beside the states, when the activations are gone
   Moment passing;          ///< the fullest one of the passes
   Moment fullest;          ///< of the step
+  double apart = 0;        ///< activations, the loss's logits, what is at work and what the update needs, as if none had another's place
   [[nodiscard]] double states() const { return weights + gradients + optimizer + gathered; }
   [[nodiscard]] double all() const { return weights + optimizer + gathered + fullest.all(); }
 };
@@ -46,7 +48,15 @@ struct PassBytes {
 [[nodiscard]] plan::MemoryOutline outline_of(const StagedStep&, int stage);
 /// What a checkpoint holds: weights that are trained, and all that the optimizer keeps for them, master weights included.
 [[nodiscard]] Bytes checkpoint_bytes(const FrameworkJob&, const Weights&);
-/// What the device reports: allocator, context, buffers of communication.
-[[nodiscard]] double device_reading(const RankMemory&, const costmodel::FrameworkProfile&, const costmodel::Constants&);
+inline constexpr double kMemoryInUse = 0.97;  ///< of a device: an allocator never hands out more
+/// Bytes on the device: tensors, and what allocator, context and buffers of communication add.
+struct DeviceMemory {
+  double reading = 0;  ///< what the device reports
+  double needed = 0;   ///< of that, when an allocator gives back what it holds for later
+};
+/// PyTorch's allocator holds what was freed for requests of like size: large ones of one moment seldom have the place of another's until
+/// memory is short. `capacity` in bytes.
+[[nodiscard]] DeviceMemory device_memory(const RankMemory&, const costmodel::FrameworkProfile&, const costmodel::Constants&,
+                                         double capacity);
 
 }  // namespace rehearsal::predict::frameworks
