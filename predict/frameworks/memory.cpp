@@ -82,7 +82,7 @@ PassBytes pass_bytes(const Part& part, Passes passes, const FrameworkJob& job, c
   if (!part.repeated) return bytes;
   bytes.offloaded = bytes.each * offloaded_share(job, model);
   bytes.each -= bytes.offloaded;
-  if (bytes.offloaded > 0) bytes.at_work += kBlocksUnderWay * (bytes.each + bytes.offloaded);
+  if (bytes.offloaded > 0) bytes.under_way = kBlocksUnderWay * (bytes.each + bytes.offloaded);
   return bytes;
 }
 
@@ -107,7 +107,7 @@ class StageMemory {
       m.apart = std::max(m.apart, moment.at_work);
       if (moment.all() > m.passing.all()) m.passing = moment;
     });
-    m.apart += kept().each * passes() + logits() + m.update;
+    m.apart += kept().each * passes() + kept().under_way + logits() + m.update;
     const RankMemory::Moment updating{m.gradients, m.update, 0};
     m.fullest = updating.all() > m.passing.all() ? updating : m.passing;
     return m;
@@ -185,6 +185,7 @@ class StageMemory {
       const auto bytes = pass_bytes(part, piece.passes, job_, model_);
       all.each += bytes.each * piece.count;
       all.offloaded += bytes.offloaded * piece.count;
+      all.under_way = std::max(all.under_way, bytes.under_way);
     });
     return all;
   }
@@ -202,7 +203,7 @@ class StageMemory {
   void for_moments(const RankMemory& m, const Visit& visit) const {
     const double early = gradients_wait() ? m.gradients : 0;
     const auto all = kept();
-    const double most = all.each * passes();
+    const double most = all.each * passes() + all.under_way;
     visit(RankMemory::Moment{early, most + logits(), 0});
     if (checkpoints_stages()) return visit(RankMemory::Moment{early, most + all.at_work, all.at_work});
     double trained = 0;

@@ -34,6 +34,7 @@ struct RankMemory {
 struct PassBytes {
   double each = 0;       ///< that every pass keeps on the device
   double at_work = 0;    ///< that the pass at work has besides
+  double under_way = 0;  ///< of what is offloaded: on its way to the host or back
   double offloaded = 0;  ///< that every pass keeps in the host's memory
 };
 [[nodiscard]] PassBytes pass_bytes(const Part&, Passes, const FrameworkJob&, const ModelParts&);

@@ -337,19 +337,19 @@ TEST_CASE("a framework recomputes as many blocks as let a plan fit, and no more"
     return roomy.predictor->closed(parse_plan("dp=4,micro_batch=4,recompute=" + std::string(value)));
   };
   const auto none = of("none"), quarter = of("full:2"), half = of("full:4"), most = of("full:6"), full = of("full");
-  CHECK(none.memory_bytes > quarter.memory_bytes);
-  CHECK(quarter.memory_bytes > half.memory_bytes);
-  CHECK(half.memory_bytes > most.memory_bytes);
-  CHECK(most.memory_bytes > full.memory_bytes);
+  CHECK(none.memory_needed > quarter.memory_needed);
+  CHECK(quarter.memory_needed > half.memory_needed);
+  CHECK(half.memory_needed > most.memory_needed);
+  CHECK(most.memory_needed > full.memory_needed);
   const auto best = [&](std::int64_t bytes) {
     Megatron tight(4, static_cast<double>(bytes));
     return to_text(search::search(*tight.predictor, options, progress).plans.front().answer.plan.recompute);
   };
-  CHECK(best(none.memory_bytes) == "none");
-  CHECK(best(none.memory_bytes - 1) == "full:2");
-  CHECK(best(quarter.memory_bytes - 1) == "full:4");
-  CHECK(best(half.memory_bytes - 1) == "full:6");
-  CHECK(best(most.memory_bytes - 1) == "full");
+  CHECK(best(none.memory_needed) == "none");
+  CHECK(best(none.memory_needed - 1) == "full:2");
+  CHECK(best(quarter.memory_needed - 1) == "full:4");
+  CHECK(best(half.memory_needed - 1) == "full:6");
+  CHECK(best(most.memory_needed - 1) == "full");
 }
 
 TEST_CASE("the remedy of a plan that does not fit is a change with which it fits") {

@@ -63,7 +63,7 @@ TEST_CASE("a plan that fits only as recipes have it is answered so, unless it na
     return question(*predictor);
   };
   const auto bytes = [&](const char* plan) {
-    return ask([&](Predictor& p) { return static_cast<double>(p.closed(plan::parse_plan(plan)).memory_bytes); });
+    return ask([&](Predictor& p) { return static_cast<double>(p.closed(plan::parse_plan(plan)).memory_needed); });
   };
   const auto usual = [&](const char* plan) {
     return ask([&](Predictor& p) { return usual_remedy(p, plan::parse_plan(plan), plan::named_keys(plan)); });
@@ -111,7 +111,7 @@ TEST_CASE("a pipeline that says no schedule and fits only as recipes have it is 
   // Chunks hold more activations: with memory between the two the keys alone are taken, with more of it both.
   const std::string plan = "dp=4,pp=2,micro_batch=2", keys = plan + ",zero=1", both = keys + ",schedule=interleaved,interleave=4";
   const auto bytes = [&](const std::string& text) {
-    return ask("nemo", [&](Predictor& p) { return static_cast<double>(p.closed(plan::parse_plan(text)).memory_bytes); });
+    return ask("nemo", [&](Predictor& p) { return static_cast<double>(p.closed(plan::parse_plan(text)).memory_needed); });
   };
   const double given = bytes(plan), without = bytes(keys), with = bytes(both);
   REQUIRE(without < with);
