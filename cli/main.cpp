@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <iostream>
 #include <new>
+#include <span>
 
 #include <CLI/CLI.hpp>
 
@@ -24,10 +26,33 @@ struct Parsed {
   Action action;
 };
 
+/// "--checkpoint=", as a script writes it whose variable is not set: the parser would take the next word for the value.
+void refuse_missing_values(int argc, char** argv) {
+  for (const std::string_view word : std::span(argv + 1, static_cast<std::size_t>(argc) - 1))
+    if (word.starts_with("--") && word.find('=') + 1 == word.size())
+      throw Error(ExitStatus::Usage, std::string(word) + " has no value; give one, or leave the option out");
+}
+
+/// The same written as "--checkpoint ''", which would be taken for no --checkpoint at all.
+void refuse_empty_values(const CLI::App& command) {
+  for (const auto* option : command.get_options())
+    if (std::ranges::any_of(option->results(), [](const auto& value) { return value.empty(); }))
+      throw Error(ExitStatus::Usage, option->get_name() + " has an empty value; give one, or leave the option out");
+  for (const auto* below : command.get_subcommands()) refuse_empty_values(*below);
+}
+
+/// What stands on standard output is the answer: a command has done nothing where it could not be written.
+void require_written(const Terminal& terminal) {
+  if (!(terminal.out() << std::flush))
+    throw Error(ExitStatus::Environment, "standard output: the answer could not be written whole; is its disk full, or is it closed?");
+}
+
 int run_command(const Parsed& parsed, Terminal& terminal) {
   try {
     refuse_lost_inputs(*parsed.parser);
-    return parsed.action(terminal);
+    const int status = parsed.action(terminal);
+    require_written(terminal);
+    return status;
   } catch (const Error& error) {
     terminal.error(error.what());
     return static_cast<int>(error.status());
@@ -78,6 +103,7 @@ std::array<Parsed, kCommands.size()> add_commands(CLI::App& app, std::string& fo
 
 int main(int argc, char** argv) {
   install_interrupt_handler();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file larger than the shell's limit is then an error of its writer, which says so
   Terminal terminal(std::cout, std::cerr);
   CLI::App app{"Rehearsal: what training a neural network on a cluster will cost, the plan that costs least, and its real run."};
   app.name("rehearse");
@@ -100,7 +126,9 @@ int main(int argc, char** argv) {
     return static_cast<int>(ExitStatus::Usage);
   }
   try {
+    refuse_missing_values(argc, argv);
     app.parse(argc, argv);
+    refuse_empty_values(app);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     terminal.error(about_wrong_words(app, error));

@@ -138,3 +138,42 @@ TEST_CASE("a key that measurements give twice is refused") {
                 {"rehearsal_refusals.json", "schema", "twice"});
   std::filesystem::remove(file);
 }
+
+TEST_CASE("an option without a value is not left out, and takes no other option for its value") {
+  const std::string run = std::string("run ") + kGpt + " --batch 4 --steps 1 ";
+  for (const auto* option : {"--checkpoint", "--resume", "--export", "--machine", "--lora", "--plan", "--trace", "--metrics"}) {
+    check_failure(rehearse(run + option + "= --lr=0.9"), 2, {std::string(option) + "=", "has no value"});
+    check_failure(rehearse(run + option + " ''"), 2, {option, "has an empty value"});
+  }
+  check_failure(rehearse(std::string("estimate ") + kGpt + kOnA100 + "--freeze= --dtype=bf16"), 2, {"--freeze="});
+  check_failure(rehearse("platform show ''"), 2, {"empty"});
+  CHECK(rehearse(std::string("estimate ") + kGpt + kOnA100 + "--plan=dp=2").status == 0);
+}
+
+TEST_CASE("an answer that cannot be written whole is no success") {
+  const std::string estimate = std::string(REHEARSAL_COMMAND) + " estimate " + kGpt + kOnA100;
+  for (const std::string end : {" >/dev/full", " >&-", " --format json >/dev/full"}) {
+    INFO(end);
+    const auto ended = run_shell(estimate + end);
+    CHECK(ended.status == 4);
+    CHECK_THAT(ended.err, contains("standard output"));
+  }
+}
+
+TEST_CASE("a file larger than the shell allows is an error, and what was there stays") {
+  const TemporaryFolder folder;
+  const auto run = std::string(REHEARSAL_COMMAND) + " run \"zoo:gpt?layers=1&hidden=64&heads=4&seq=8&vocab=500\" --batch 4 --steps 1 --checkpoint " + (folder / "c");
+  const auto ended = run_shell("ulimit -f 8; " + run);
+  CHECK(ended.status == 4);
+  CHECK_THAT(ended.err, contains("error: "));
+}
+
+TEST_CASE("numbers of an optimizer that are said twice, or mean nothing together, are refused") {
+  const std::string run = std::string("run ") + kGpt + " --batch 4 --steps 1 ";
+  check_failure(rehearse(run + "--nesterov on"), 1, {"--nesterov", "--momentum"});
+  check_failure(rehearse(run + "--optimizer sgd:nesterov=1"), 1, {"--nesterov", "--momentum"});
+  check_failure(rehearse(run + "--optimizer sgd:momentum=0.9 --momentum 0.1"), 1, {"momentum", "leave one of them out"});
+  check_failure(rehearse(run + "--optimizer sgd:lr=0.5,lr=0.1"), 1, {"lr twice"});
+  CHECK(rehearse(run + "--optimizer sgd:nesterov=1 --momentum 0.9").status == 0);
+  CHECK(rehearse(run + "--optimizer sgd:momentum=0.9 --momentum 0.9").status == 0);
+}
