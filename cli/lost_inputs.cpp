@@ -16,9 +16,10 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Every option of a command that names a file which it writes.
-constexpr std::string_view kOutputs[] = {"metrics", "trace", "export", "outputs", "output", "html", "svg", "dot", "json", "pnml"};
+constexpr std::string_view kOutputs[] = {"metrics", "trace", "export", "outputs", "output", "html",     "svg",
+                                         "dot",     "json",  "pnml",   "csv",     "chrome", "residuals"};
 /// Commands that take a file further.
-constexpr std::string_view kWriteAnew[] = {"calibrate", "fit", "learn"};
+constexpr std::string_view kWriteAnew[] = {"calibrate", "learn"};
 
 /// A value of an option, and the file that it names.
 struct Named {
@@ -42,7 +43,9 @@ fs::path path_in(const std::string& value) {
 
 bool is_same_file(const fs::path& a, const fs::path& b) {
   std::error_code ignored;
-  return fs::weakly_canonical(a, ignored) == fs::weakly_canonical(b, ignored) || fs::equivalent(a, b, ignored);
+  // The canonical path of a file that is not there yet stays relative where it was.
+  const auto whole = [&](const fs::path& path) { return fs::weakly_canonical(fs::absolute(path, ignored), ignored); };
+  return whole(a) == whole(b) || fs::equivalent(a, b, ignored);
 }
 
 bool is_device(const fs::path& path) {
@@ -67,7 +70,8 @@ void refuse_lost_inputs(const CLI::App& command) {
   for (auto w = written.begin(); w != written.end(); ++w) {
     for (const auto& r : read)
       if (is_same_file(w->file, r.file))
-        throw BadInput(w->option + " " + w->file.string(), "is the file that " + r.option + " names, which would be lost; give another name");
+        throw BadInput(w->option + " " + w->file.string(),
+                       "is the file that " + r.option + " names, which would be lost; give another name");
     for (auto other = written.begin(); other != w; ++other)
       if (is_same_file(w->file, other->file))
         throw BadInput(w->option + " " + w->file.string(), "is where " + other->option + " writes; give another name");

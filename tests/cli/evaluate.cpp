@@ -183,14 +183,14 @@ TEST_CASE("a checkpoint is evaluated as what was trained, or refused") {
   const std::string place = folder / "c", tokens = folder / "tokens.bin";
   REQUIRE(run_shell("python3 -c \"open('" + tokens + "', 'wb').write(bytes(i * i % 11 for i in range(200)))\"").status == 0);
   const auto data = " --format json --data 'tokens:" + tokens + "?dtype=uint8'";
-  const auto trained = result_of(rehearse(std::string("run ") + kGpt + " --batch 2 --steps 3 --optimizer adam --lr 0.05 --freeze 'wte*' --seed 7" +
-                                          data + " --eval 'tokens:" + tokens + "?dtype=uint8' --checkpoint " + place));
+  const auto trained =
+      result_of(rehearse(std::string("run ") + kGpt + " --batch 2 --steps 3 --optimizer adam --lr 0.05 --freeze 'wte*' --seed 7" + data +
+                         " --eval 'tokens:" + tokens + "?dtype=uint8' --checkpoint " + place));
   const auto evaluated = [&](const std::string& model, const std::string& more = "") {
     return rehearse("evaluate " + model + data + " --checkpoint " + place + " " + more);
   };
   // The seed made the frozen table, and stands in the checkpoint.
-  CHECK(result_of(evaluated(kGpt)).at("loss").get<double>() ==
-        Approx(trained.at("evaluation").at("loss").get<double>()).epsilon(1e-8));
+  CHECK(result_of(evaluated(kGpt)).at("loss").get<double>() == Approx(trained.at("evaluation").at("loss").get<double>()).epsilon(1e-8));
   check_failure(evaluated(kGpt, "--seed 8"), 1, {"--seed 8", "was made with --seed 7"});
   check_failure(evaluated("'zoo:gpt?layers=2&hidden=8&heads=2&seq=4&vocab=11'"), 1, {"is in the model", "of another model"});
   check_failure(evaluated(kGpt, "--lora 2"), 1, {"is in the model", "of another model"});
@@ -220,12 +220,22 @@ TEST_CASE("nothing is written over what is read") {
   for (const std::string output : {"--metrics", "--trace", "--export"})
     check_failure(rehearse(run + " " + output + " " + setting.data()), 1, {output, "is the file that --data names"});
   check_failure(rehearse(run + " --export " + setting.model()), 1, {"--export", "is the file that MODEL names"});
-  check_failure(rehearse(run + " --metrics " + (setting / "m") + " --trace " + (setting / "m")), 1, {"--trace", "is where --metrics writes"});
+  check_failure(rehearse(run + " --metrics " + (setting / "m") + " --trace " + (setting / "m")), 1,
+                {"--trace", "is where --metrics writes"});
+  const auto here = "cd " + (setting / "") + " && " REHEARSAL_COMMAND " ";
+  for (const std::string other : {"./m", "$PWD/m", "nothing/../m"}) {
+    INFO(other);
+    check_failure(run_shell(here + run + " --export m --trace " + other), 1, {"is where --"});
+  }
+  write_text(setting / "t.json", "{}");
+  for (const std::string output : {"--csv", "--chrome", "--html"})
+    check_failure(run_shell(here + "report t.json " + output + " ./t.json"), 1, {output, "is the file that TRACE names"});
+  check_failure(run_shell(here + "fit --measured t.json --steps 0 -o t.json"), 1, {"is the file that --measured names"});
   check_failure(rehearse("evaluate " + setting.model() + " --data " + setting.data() + " --outputs " + setting.data()), 1,
                 {"--outputs", "is the file that --data names"});
   for (const std::string output : {"--dot", "--json", "--pnml"})
-    check_failure(rehearse("explain dp=2 --model " + setting.model() + " --batch 2 --platform dgx-a100 " + output + " " + setting.model()), 1,
-                  {output, "is the file that --model names"});
+    check_failure(rehearse("explain dp=2 --model " + setting.model() + " --batch 2 --platform dgx-a100 " + output + " " + setting.model()),
+                  1, {output, "is the file that --model names"});
   CHECK(text_of(setting.data()) == before);
   CHECK(text_of(setting.model()) == model);
   CHECK(rehearse(run + " --metrics /dev/null").status == 0);
