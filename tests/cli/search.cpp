@@ -234,6 +234,14 @@ TEST_CASE("a list of plans that is broken is named line by line, and one that is
   CHECK(answer.at("plans_per_second") > 0);
 }
 
+TEST_CASE("plans that there was no time for are not said to be over a limit") {
+  const std::string ask = "search zoo:resnet18 --platform dgx-a100 --batch 64 --limit devices=4 --format json ";
+  check_failure(rehearse(ask + "--budget 20plans"), 3, {"none of the 20 plans", "--budget"});
+  CHECK(result_of(rehearse(ask + "--budget 2000plans")).at("plans")[0].at("ranks") <= 4);
+  check_failure(rehearse("search zoo:resnet18 --platform dgx-a100 --devices 2 --batch 64 --limit step=1ns --budget 9000plans"), 3,
+                {"no plan keeps the limits"});
+}
+
 TEST_CASE("a search that is told to stop prints the best so far") {
   for (const std::string signal : {"INT", "TERM"}) {
     const auto ended = run_shell("\"" REHEARSAL_COMMAND
