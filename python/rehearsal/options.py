@@ -215,7 +215,9 @@ class CollectiveOptions(PlaceOptions, total=False):
 #: Those that stand alone; the others that are True or False are on or off.
 FLAGS = frozenset({"devices_follow", "layers", "program", "passes", "tensors", "dims", "kernels", "schema"})
 #: Those that are given once for every value.
-REPEATED = frozenset({"bind", "freeze", "train", "input", "data", "limit", "vary", "platform", "policy"})
+REPEATED = frozenset(
+    {"bind", "freeze", "train", "input", "data", "eval", "limit", "vary", "platform", "policy", "budget", "curves"}
+)
 #: What the package itself says to the command.
 RESERVED = frozenset({"format", "help"})
 
