@@ -47,7 +47,9 @@ SiteCorrection posterior(std::span<const SiteRun> runs) {
   }
   const Matrix covariance = precision.inverse();
   const Vector mean = covariance * weighted;
-  SiteCorrection c{runs.front().device, runs.front().group, static_cast<int>(runs.size()), {}, {}};
+  SiteCorrection c{runs.front().device, runs.front().group, static_cast<int>(runs.size()), {}, {}, 0};
+  for (const auto& run : runs) c.left += std::pow(run.log_ratio - vector_of(run.features).dot(mean), 2);
+  c.left = std::sqrt(c.left / static_cast<double>(runs.size()));
   for (int i = 0; i < static_cast<int>(kSiteFeatures); ++i) {
     c.mean[static_cast<std::size_t>(i)] = mean(i);
     for (int j = 0; j < static_cast<int>(kSiteFeatures); ++j)
@@ -64,6 +66,8 @@ SiteFeatures site_features(double matrix_share, double memory_share, double comm
   const double communication = std::min(1.0, communication_share);
   return {1, matrix_share, memory_share, communication, std::max(0.0, 1 - matrix_share - memory_share - communication)};
 }
+
+bool is_odd(const SiteRun& run) { return std::fabs(run.log_ratio) > kOddRun; }
 
 const SiteCorrection* Site::find(std::string_view device, std::string_view group) const {
   for (const auto& c : corrections)
@@ -92,8 +96,8 @@ SiteEffect effect_of(const Site& site, std::string_view device, std::string_view
     effect.log_factor += c->mean[i] * features[i];
     for (std::size_t j = 0; j < kSiteFeatures; ++j) variance += features[i] * c->covariance[i][j] * features[j];
   }
-  const double noise = kNoise * kNoise;
-  effect.narrowing = std::sqrt((variance + noise) / (prior_variance(features) + noise));
+  const double noise = kNoise * kNoise, left = std::max(noise, c->left * c->left);
+  effect.narrowing = std::sqrt((variance + left) / (prior_variance(features) + noise));
   return effect;
 }
 

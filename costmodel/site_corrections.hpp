@@ -23,6 +23,7 @@ struct SiteCorrection {
   int runs = 0;
   SiteFeatures mean{};
   std::array<SiteFeatures, kSiteFeatures> covariance{};
+  double left = 0;  ///< root mean square of what is left of its runs' logarithms
 };
 
 /// A run of the site: what it is, and log(measured / predicted) of one of its quantities.
@@ -31,6 +32,9 @@ struct SiteRun {
   SiteFeatures features{};
   double log_ratio = 0;
 };
+
+/// Whether it is so far from what was predicted that its record may not say what was run; it then counts less.
+[[nodiscard]] bool is_odd(const SiteRun&);
 
 struct Site {
   std::vector<SiteRun> runs;                ///< what it rests on; a run that comes again replaces itself
@@ -43,7 +47,8 @@ struct Site {
 /// Linear regression with a normal prior around no correction: one run moves little, several settle it.
 [[nodiscard]] Site learn_site(std::vector<SiteRun> runs);
 
-/// What a correction does to an answer: the log factor, and by how much the interval narrows (a factor on its log half-width).
+/// What a correction does to an answer: the log factor, and by how much the interval narrows (a factor on its log half-width; above 1
+/// where the runs learned from are still far from what is then predicted).
 struct SiteEffect {
   double log_factor = 0, narrowing = 1;
 };

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <iomanip>
 #include <iterator>
+#include <sstream>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -33,13 +35,22 @@ Json read_machine_file(const std::string& path) {
   return Json::parse(in);  // once more, since the order of keys is kept here
 }
 
-std::vector<traces::Trace> read_traces(const std::vector<std::string>& paths) {
+/// The first steps of a training take longer; of three and more those are marked.
+void warn_of_first_steps(const std::string& path, const traces::Trace& trace, const Terminal& terminal) {
+  constexpr std::size_t kFew = 2;
+  if (trace.steps.size() > kFew || std::ranges::any_of(trace.steps, &traces::StepRecord::warm_up)) return;
+  terminal.warn(path + ": has " + std::to_string(trace.steps.size()) +
+                " steps, the first ones of a training, which take longer than those behind them; a trace of ten teaches more");
+}
+
+std::vector<traces::Trace> read_traces(const std::vector<std::string>& paths, const Terminal& terminal) {
   std::vector<traces::Trace> result;
   for (const auto& path : paths) {
     if (!std::ifstream(path)) throw BadInput(path, "cannot be read");
     if (!traces::is_trace_file(path))
       throw BadInput(path, "is no trace of `rehearse run --trace`; give records and traces to separate calls");
     result.push_back(traces::read_trace(path));
+    warn_of_first_steps(path, result.back(), terminal);
   }
   return result;
 }
@@ -70,6 +81,13 @@ Json json_of(const traces::LearnOutcome& outcome, const LearnOptions& o) {
   return result;
 }
 
+void warn_of_odd(const costmodel::SiteRun& run, const Terminal& terminal) {
+  std::ostringstream times;
+  times << std::setprecision(2) << std::exp(std::fabs(run.log_ratio));
+  terminal.warn(run.id + ": " + run.group + " is " + times.str() + " times " + (run.log_ratio > 0 ? "more" : "less") +
+                " than was predicted: little is learned of it, and intervals become wider; is it what its record says?");
+}
+
 /// Records of published or own runs, one JSON object a line: what they say about the site they come from.
 int learn_from_records(const LearnOptions& o, Terminal& terminal) {
   namespace pub = validation;
@@ -83,6 +101,9 @@ int learn_from_records(const LearnOptions& o, Terminal& terminal) {
   if (site.runs.size() == before.runs.size() && site.runs.empty())
     throw Refusal("none of " + std::to_string(records.size()) +
                   " records has a measured value that could be predicted; nothing was learned");
+  for (const auto& run : site.runs)
+    if (costmodel::is_odd(run) && std::ranges::find(before.runs, run.id, &costmodel::SiteRun::id) == before.runs.end())
+      warn_of_odd(run, terminal);
   costmodel::write_site(o.machine, site);
   Json result{{"schema", 1}, {"into", o.machine}, {"records", records.size()}, {"runs", site.runs.size()}, {"corrections", Json::array()}};
   for (const auto& c : site.corrections) {
@@ -101,7 +122,7 @@ int learn(const LearnOptions& o, Terminal& terminal) {
   auto file = read_machine_file(o.machine);
   const auto platform = platforms::read_platform_file(o.machine);
   auto calibration = costmodel::read_calibration(o.machine);
-  const auto outcome = traces::learn(calibration, platform, read_traces(o.traces));
+  const auto outcome = traces::learn(calibration, platform, read_traces(o.traces, terminal));
   for (std::size_t n = 0; n < o.traces.size(); ++n)
     if (outcome.traces[n].known) terminal.warn(o.traces[n] + " was learned before: nothing was taken from it again");
   file["calibration"] = Json::parse(costmodel::to_json_text(calibration));

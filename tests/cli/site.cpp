@@ -62,6 +62,18 @@ TEST_CASE("what a site taught is in every prediction") {
   CHECK(best(machine) / best("") == Approx(1.3).epsilon(0.15));
 }
 
+TEST_CASE("a run far from what was predicted is learned with a warning, and intervals hold it") {
+  const TemporaryFolder folder;
+  const auto site = slow_runs(8, folder);
+  const auto again = rehearse("learn " + (folder / "records.jsonl") + " --into " + (folder / "new.json"));
+  CHECK_THAT(again.err, contains("r0: ") && contains(" is 8 times more than was predicted"));
+  const std::string question =
+      "estimate" + kGptSmall +
+      "--platform dgx-a100 --devices 8 --batch 64 --dtype bf16 --framework megatron-core --format json --plan dp=8";
+  const double plain = seconds_of(result_of(rehearse(question)));
+  CHECK(result_of(rehearse(question + " --machine " + site)).at("step_seconds").at("high").get<double>() > 8 * plain);
+}
+
 TEST_CASE("measurements that say nothing about a question are refused") {
   const TemporaryFolder folder;
   const auto site = slow_runs(1.3, folder);

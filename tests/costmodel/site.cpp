@@ -47,6 +47,16 @@ TEST_CASE("a run far off counts less") {
   const auto effect = effect_of(learn_site({run(1)}), "A100", "step", kNoMechanism);
   CHECK(effect.log_factor == Approx(kAll / (kAll + 4 * kNoise)));
   CHECK(effect_of(learn_site({run(-1)}), "A100", "step", kNoMechanism).log_factor == Approx(-effect.log_factor));
+  CHECK(is_odd(run(1)));
+  CHECK_FALSE(is_odd(run(-0.4)));
+  // What is left of it is wider than what intervals were: they hold the run that was learned from.
+  const double left = 1 - effect.log_factor, variance = kAll * 4 * kNoise / (kAll + 4 * kNoise);
+  CHECK(effect.narrowing == Approx(std::sqrt((variance + left * left) / (kAll + kNoise))));
+  CHECK(effect.narrowing > 2);
+  // Runs that agree with each other, however far off, are believed when there are many.
+  const auto many = effect_of(learn_site(std::vector<SiteRun>(50, run(0.6))), "A100", "step", kNoMechanism);
+  CHECK(many.log_factor == Approx(0.6).epsilon(0.02));
+  CHECK(many.narrowing < 0.5);
 }
 
 TEST_CASE("devices and groups of quantities have corrections of their own") {
