@@ -84,6 +84,8 @@ struct Correction {
 
 /// Context of a calibration of a GPU: which.
 inline constexpr std::string_view kGpuItem = "gpu";
+/// The same of processors, in every calibration and trace of this machine's cores.
+inline constexpr std::string_view kCpuItem = "cpu";
 
 struct MachineContext {
   std::map<std::string, std::string> items;  ///< host, cpu, cores, caches, load, date, build type, library versions

@@ -199,15 +199,22 @@ double predict(const Calibration& c, const platforms::Platform& platform, const 
 /// "NVIDIA H200 (cuda:0)" without which of them it is.
 std::string kind_of_gpu(const std::string& name) { return name.substr(0, name.find(" (cuda:")); }
 
-/// What one GPU needs says nothing of another, nor of a processor. Traces of processors, and older ones, do not say what measured them.
-void refuse_another_gpu(const Calibration& c, const Trace& trace) {
-  const auto measured = std::ranges::find(trace.context, costmodel::kGpuItem, &std::pair<std::string, std::string>::first);
-  if (measured == trace.context.end()) return;
-  const auto item = c.context.items.find(std::string(costmodel::kGpuItem));
-  const auto own = item == c.context.items.end() ? "a processor" : kind_of_gpu(item->second), other = kind_of_gpu(measured->second);
-  if (own != other)
-    throw BadInput("trace of " + trace.model, "was measured on " + other + ", and the machine file on " + own +
-                                                  "; `rehearse calibrate --backend cuda -o FILE` on that GPU writes a file for it");
+/// What a context says of the machine; empty: nothing.
+std::string item_of(const costmodel::MachineContext& context, std::string_view key) {
+  const auto item = context.items.find(std::string(key));
+  return item == context.items.end() ? std::string() : item->second;
+}
+
+/// What one GPU needs says nothing of another, nor of a processor. Older traces do not say what measured them.
+void refuse_another_device(const Calibration& c, const Trace& trace) {
+  const costmodel::MachineContext measured{{trace.context.begin(), trace.context.end()}};
+  const auto gpu = kind_of_gpu(item_of(measured, costmodel::kGpuItem)), own_gpu = kind_of_gpu(item_of(c.context, costmodel::kGpuItem));
+  const auto cpu = item_of(measured, costmodel::kCpuItem), own_cpu = item_of(c.context, costmodel::kCpuItem);
+  const auto own = own_gpu.empty() ? own_cpu.empty() ? "a processor" : own_cpu : own_gpu, other = gpu.empty() ? cpu : gpu;
+  const bool same = gpu.empty() ? cpu.empty() || (own_gpu.empty() && (own_cpu.empty() || own_cpu == cpu)) : own_gpu == gpu;
+  if (same) return;
+  throw BadInput("trace of " + trace.model, "was measured on " + other + ", and the machine file on " + own + "; `rehearse calibrate " +
+                                                (gpu.empty() ? "" : "--backend cuda ") + "-o FILE` there writes a file for it");
 }
 
 }  // namespace
@@ -218,7 +225,7 @@ LearnOutcome learn(Calibration& calibration, const platforms::Platform& platform
   std::vector<const Trace*> fresh;
   for (const auto& trace : traces) {
     check(trace);
-    refuse_another_gpu(calibration, trace);
+    refuse_another_device(calibration, trace);
     const bool known = learned_before(learning, trace);
     outcome.traces.push_back({median_step_seconds(trace), predict(calibration, platform, trace), 0, known});
     if (known) continue;

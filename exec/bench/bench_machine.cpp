@@ -129,12 +129,14 @@ CoreLimits measure_core(double seconds) {
           FlopsPerSecond(0)};
 }
 
+std::string processor_name() { return proc_value("/proc/cpuinfo", "model name"); }
+
 costmodel::MachineContext describe_machine() {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   costmodel::MachineContext c;
   c.items["host"] = host;
-  c.items["cpu"] = proc_value("/proc/cpuinfo", "model name");
+  c.items[std::string(costmodel::kCpuItem)] = processor_name();
   c.items["cores"] = std::to_string(cores_of_node());
   c.items["caches"] = caches();
   c.items["memory"] = proc_value("/proc/meminfo", "MemTotal");

@@ -19,6 +19,8 @@ struct CoreLimits {
 [[nodiscard]] CoreLimits measure_core(double seconds);
 
 [[nodiscard]] costmodel::MachineContext describe_machine();
+/// As the system calls it: "AMD EPYC 7742 64-Core Processor".
+[[nodiscard]] std::string processor_name();
 
 /// Where the ranks that measured were.
 struct MeasuringRanks {

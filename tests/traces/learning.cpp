@@ -332,5 +332,24 @@ TEST_CASE("a GPU learns from traces of GPUs of its kind alone") {
   CHECK(learn(same, machine, {&t, 1}).samples_added > 0);
 }
 
+TEST_CASE("a processor learns from its own traces, and from those that do not say whose they are") {
+  const auto machine = sample::machine();
+  auto t = trained({100}, 3, 0);
+  const auto of = [](const char* item, const char* name) {
+    auto c = benchmarks();
+    c.context.items[item] = name;
+    return c;
+  };
+  auto own = of("cpu", "Xeon A"), other = of("cpu", "Xeon B"), gpu = of("gpu", "NVIDIA H200 (cuda:0)"), unknown = benchmarks();
+  t.context = {{"cpu", "Xeon A"}};
+  CHECK(learn(own, machine, {&t, 1}).samples_added > 0);
+  CHECK(learn(unknown, machine, {&t, 1}).samples_added > 0);
+  CHECK_THROWS_WITH(learn(other, machine, {&t, 1}), contains("on Xeon A, and the machine file on Xeon B;"));
+  CHECK_THROWS_WITH(learn(gpu, machine, {&t, 1}), contains("on Xeon A, and the machine file on NVIDIA H200;"));
+  t.context.clear();
+  auto older = of("cpu", "Xeon B");
+  CHECK(learn(older, machine, {&t, 1}).samples_added > 0);
+}
+
 }  // namespace
 }  // namespace rehearsal::traces
