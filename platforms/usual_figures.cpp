@@ -67,12 +67,15 @@ struct Narrower {
 constexpr std::array kNarrower{Narrower{"f32", "f64"},  Narrower{"bf16", "f32"}, Narrower{"f16", "f32"}, Narrower{"bf16", "tf32"},
                                Narrower{"f16", "tf32"}, Narrower{"fp8", "bf16"}, Narrower{"fp8", "f16"}, Narrower{"fp4", "fp8"}};
 
+/// Processors without units for it widen what is narrow, which takes time.
+bool may_be_lower(const Device& device, std::string_view narrow) { return device.kind == DeviceKind::Cpu && narrow != "f32"; }
+
 void add_low_peaks(const Device& device, std::vector<std::string>& sentences) {
   std::string_view named;
   for (const auto& [narrow, wide] : kNarrower) {
     if (narrow == named) continue;
     const auto low = device.peak(narrow), high = device.peak(wide);
-    if (!low || !high || *low >= *high) continue;
+    if (!low || !high || *low >= *high || may_be_lower(device, narrow)) continue;
     named = narrow;
     sentences.push_back("device.peaks." + std::string(narrow) + ": " + to_exact_text(*low) + " is less than the " + to_exact_text(*high) +
                         " of " + std::string(wide) + ", whose numbers are twice as wide; nothing would be computed in it");

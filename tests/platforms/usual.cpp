@@ -38,6 +38,7 @@ TEST_CASE("figures that do not go together are named") {
   REQUIRE(slip.size() == 2);
   CHECK_THAT(slip.front(), contains("device.peaks.bf16: 990 GFLOP/s is less than the 67 TFLOP/s of f32"));
   CHECK_THAT(slip.back(), contains("device.peaks.bf16: 990 GFLOP/s beside a memory_bandwidth of 3350 GB/s"));
+  CHECK(unusual_figures(with_setting(load("xeon-8480-2s"), "device.peaks.bf16", "1 TFLOP/s")).empty());  // as of one without units for it
   CHECK_THAT(sentence("device.peaks.fp8", "500 TFLOP/s"), contains("device.peaks.fp8: 500 TFLOP/s is less than the 989.4 TFLOP/s of bf16"));
   // 80 GiB at 20 GB/s: 4.3 s.
   const auto slow = unusual_figures(with_setting(load("dgx-h100"), "device.memory_bandwidth", "20 GB/s"));
