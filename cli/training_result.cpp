@@ -1,5 +1,6 @@
 #include "cli/training_result.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include <nlohmann/json.hpp>
@@ -91,10 +92,10 @@ nlohmann::ordered_json result_of(const exec::TrainingOutcome& outcome, const pla
   Json memory = Json::array();
   for (const auto& m : outcome.memory)
     memory.push_back({{"predicted_bytes", m.predicted}, {"allocated_bytes", m.allocated}, {"resident_bytes", m.resident}});
-  j["memory_bytes"] = Json{{"predicted", outcome.memory.empty() ? 0 : outcome.memory[0].predicted},
-                           {"allocated", outcome.memory.empty() ? 0 : outcome.memory[0].allocated},
-                           {"resident", outcome.memory.empty() ? 0 : outcome.memory[0].resident},
-                           {"per_rank", memory}};
+  // Of the rank that was predicted to need most, as estimate says it.
+  const auto fullest = std::ranges::max_element(outcome.memory, {}, &exec::ResidentMemory::predicted);
+  const auto most = fullest == outcome.memory.end() ? exec::ResidentMemory{} : *fullest;
+  j["memory_bytes"] = Json{{"predicted", most.predicted}, {"allocated", most.allocated}, {"resident", most.resident}, {"per_rank", memory}};
   return j;
 }
 

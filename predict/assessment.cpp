@@ -52,16 +52,23 @@ void set_memory(const Workload& job, const plan::Program& program, Assessment& a
   for (int rank = 0; rank < program.ranks; ++rank) {
     const auto& role = program.role(rank);
     const auto center = plan::center_bytes(program, role);
-    const auto bytes = static_cast<double>(role.memory.arena_bytes + center);
-    const double capacity = platforms::device_of(job.platform, rank).memory.value.value();
+    const auto& device = platforms::device_of(job.platform, rank);
+    // The memory of a processor is its host's.
+    const std::int64_t moved = device.kind == platforms::DeviceKind::Cpu ? role.memory.host_bytes : 0,
+                       all = role.memory.arena_bytes + center + moved;
+    const auto bytes = static_cast<double>(all);
+    const double capacity = device.memory.value.value();
     if (rank > 0 && capacity - bytes >= least_left) continue;
     least_left = capacity - bytes;
     a.worst_rank = rank;
-    a.memory_bytes = role.memory.arena_bytes + center;
+    a.memory_bytes = all;
     a.memory_capacity = static_cast<std::int64_t>(capacity);
     a.host_bytes = role.memory.host_bytes;
     a.memory_by_category = role.memory.by_category;
     a.memory_by_category[static_cast<std::size_t>(plan::MemoryCategory::Parameters)] += center;
+    const bool states = program.plan.offload == plan::Offload::Optimizer;
+    a.memory_by_category[static_cast<std::size_t>(states ? plan::MemoryCategory::OptimizerState : plan::MemoryCategory::Activations)] +=
+        moved;
   }
   auto beside = beside_arena(platforms::device_of(job.platform, a.worst_rank), program.ranks);
   a.memory_low = a.memory_bytes;

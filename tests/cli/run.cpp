@@ -36,10 +36,11 @@ TEST_CASE("everything that is wrong with a plan is said at once") {
   check_failure(rehearse("explain dp=8,cp=2,offload=activations,compression=gist --model " + std::string(kResnet) +
                          " --batch 4 --platform dgx-a100 --devices 8 --framework rehearse"),
                 3, {"4 faults", "compression", "cp: ", "ranks: 16, but platform"});
-  check_failure(
-      rehearse("estimate " + std::string(kResnet) +
-               " --batch 4 --platform dgx-a100 --devices 8 --plan dp=8,cp=2,offload=activations,compression=gist"),
-      3, {"4 faults", "8 replicas do not divide a batch of 4", "cp: ", "compression: gist is for Rehearsal's own execution", "ranks: 16, but"});
+  check_failure(rehearse("estimate " + std::string(kResnet) +
+                         " --batch 4 --platform dgx-a100 --devices 8 --plan dp=8,cp=2,offload=activations,compression=gist"),
+                3,
+                {"4 faults", "8 replicas do not divide a batch of 4", "cp: ", "compression: gist is for Rehearsal's own execution",
+                 "ranks: 16, but"});
 }
 
 TEST_CASE("a result that is denser than its sparse stash is never used, and every rank stops") {
@@ -249,6 +250,30 @@ TEST_CASE("metrics have a line a step and the result's losses") {
   const auto memory = result_of(ended).at("memory_bytes");
   CHECK(memory.at("predicted") == memory.at("allocated"));
   CHECK(memory.at("resident") > 0);
+}
+
+TEST_CASE("the memory of a run is that of the rank that needs most, which estimate says") {
+  const std::string job = "\"zoo:resnet18?image=64\" --batch 8 --plan pp=2,micro_batch=4,bn=local --format json ";
+  const auto memory = result_of(rehearse("run --steps 1 " + job, 2)).at("memory_bytes");
+  const auto& ranks = memory.at("per_rank");
+  CHECK(memory.at("predicted") == std::max(ranks[0].at("predicted_bytes"), ranks[1].at("predicted_bytes")));
+  CHECK(ranks[0].at("predicted_bytes") < ranks[1].at("predicted_bytes"));
+  const auto estimated = result_of(rehearse("estimate --platform xeon-2s-10gbe --devices 2 --framework rehearse " + job));
+  CHECK(estimated.at("memory_bytes").at("value") == memory.at("predicted"));
+}
+
+TEST_CASE("what a processor offloads stays in its memory") {
+  for (const std::string offload : {"activations", "optimizer"}) {
+    INFO(offload);
+    const auto job = std::string(kGpt) + " --batch 4 --optimizer adamw --format json --plan dp=1,offload=" + offload + " ";
+    const auto estimated = result_of(rehearse("estimate --platform xeon-2s-10gbe --devices 1 --framework rehearse " + job));
+    const auto& memory = estimated.at("memory_bytes");
+    CHECK(memory.at("on_host") > 0);
+    CHECK(memory.at("value") == result_of(rehearse("run --steps 1 " + job)).at("memory_bytes").at("allocated"));
+    std::int64_t sum = 0;
+    for (const auto& [category, bytes] : memory.at("by_category").items()) sum += bytes.get<std::int64_t>();
+    CHECK(sum == memory.at("value"));
+  }
 }
 
 /// The address sanitizer's shadow of the memory is resident too.
