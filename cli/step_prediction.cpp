@@ -1,7 +1,11 @@
 #include "cli/step_prediction.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "cli/platform_options.hpp"
+#include "costmodel/calibration.hpp"
+#include "exec/bench/bench_machine.hpp"
 #include "platforms/catalog.hpp"
 #include "predict/step_cost.hpp"
 
@@ -21,11 +25,27 @@ double ordinary_step_seconds(const plan::Program& program, const graph::Training
   return 0;  // more ranks than such servers have: a step that was measured will say
 }
 
-costmodel::Interval step_on(const ModelOptions& model, const std::string& machine, const plan::Plan& plan) {
+costmodel::Interval step_on(const ModelOptions& model, const std::string& machine, const plan::Plan& plan, int threads) {
   PlatformOptions options;
   options.platform = options.machine = machine;
   options.framework = "rehearse";
+  // The cores of a node, shared out among its ranks, are the threads of each.
+  const auto platform = platforms::load(machine);
+  const int ranks = std::min(plan.ranks(), platform.nodes.front().devices);
+  if (platform.nodes.front().device.kind == platforms::DeviceKind::Cpu)
+    options.settings.emplace_back("node.host_cores", std::to_string(threads * ranks));
   return JobSetup(model, options).predictor().closed(plan).step_seconds;
+}
+
+std::string of_another_machine(const std::string& machine) {
+  if (!costmodel::holds_calibration(machine)) return {};
+  const auto items = costmodel::read_calibration(machine).context.items;
+  const auto measured = items.find(std::string(costmodel::kCpuItem));
+  if (items.contains(std::string(costmodel::kGpuItem)) || measured == items.end()) return {};
+  const auto own = exec::bench::processor_name();
+  if (measured->second == own) return {};
+  return "--machine " + machine + ": was measured on " + measured->second + ", and this is " + own +
+         ": what it predicts is of that machine; `rehearse calibrate` measures this one";
 }
 
 }  // namespace rehearsal::cli

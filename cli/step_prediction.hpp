@@ -11,7 +11,9 @@ namespace rehearsal::cli {
 /// Seconds of a step by closed forms on cores of an ordinary server, one for each rank's threads; 0 where that cannot be said.
 [[nodiscard]] double ordinary_step_seconds(const plan::Program&, const graph::TrainingGraph&, int threads);
 
-/// Seconds of a step on the machine of a calibration, as `estimate --platform MACHINE --machine MACHINE` says.
-[[nodiscard]] costmodel::Interval step_on(const ModelOptions&, const std::string& machine, const plan::Plan&);
+/// Seconds of a step on the machine of a calibration, as `estimate --platform MACHINE --machine MACHINE` says, with so many threads a rank.
+[[nodiscard]] costmodel::Interval step_on(const ModelOptions&, const std::string& machine, const plan::Plan&, int threads);
+/// A warning where the calibration is of another processor than this machine's; empty: it is not, or does not say.
+[[nodiscard]] std::string of_another_machine(const std::string& machine);
 
 }  // namespace rehearsal::cli

@@ -25,6 +25,7 @@
 #include "cli/training_log.hpp"
 #include "cli/training_result.hpp"
 #include "exec/backends.hpp"
+#include "exec/bench/bench_machine.hpp"
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/data/class_names.hpp"
 #include "exec/trainer.hpp"
@@ -319,10 +320,17 @@ void check_request(const RunOptions& o) {
   if (!o.eval.empty()) exec::require_same_classes(o.data.data, o.eval);
 }
 
-/// What rank 0 will compare with, where a calibration is given.
-std::optional<costmodel::Interval> predicted_step(const RunOptions& o, const plan::Plan& plan, const exec::Communicator& world) {
+/// What rank 0 will compare with, where a calibration is given that has something to say of this training.
+std::optional<costmodel::Interval> predicted_step(const RunOptions& o, const plan::Plan& plan, const exec::Communicator& world,
+                                                  const Terminal& terminal) {
   if (o.machine.empty() || world.rank() != 0) return std::nullopt;
-  return step_on(o.model, o.machine, plan);
+  try {
+    if (const auto text = of_another_machine(o.machine); !text.empty()) terminal.warn(text);
+    return step_on(o.model, o.machine, plan, exec::threads_per_rank(world));
+  } catch (const Refusal& refusal) {
+    terminal.warn("--machine " + o.machine + ": nothing is predicted: " + refusal.what());
+    return std::nullopt;
+  }
 }
 
 void remember(const RunOptions& o, const exec::TrainingOutcome& outcome, const plan::Program& program,
@@ -355,6 +363,7 @@ void write_results(const Ending& ending, const exec::Training& job, Terminal& te
   if (ending.predicted && !outcome.losses.empty()) remember(o, outcome, job.program, *ending.predicted);
   if (outcome.trace) {
     outcome.trace->model = o.model.model;
+    if (outcome.device.empty()) outcome.trace->context.emplace_back(costmodel::kCpuItem, exec::bench::processor_name());
     traces::write_trace(o.trace, *outcome.trace);
     result["trace"] = o.trace;
   }
@@ -403,7 +412,7 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
   if (world.rank() == 0) warn_of_other_training(o, warnings);
   if (world.rank() == 0)
     for (const auto& w : warnings) terminal.warn(w);
-  const auto predicted = predicted_step(o, program.plan, world);
+  const auto predicted = predicted_step(o, program.plan, world, terminal);
   const exec::Training job{program, training, world};
   exec::Executor executor(job, backend, {lowering.threads, o.model.seed});
   auto options = trainer_options(o, rate, executor.device().empty() ? lowering.threads : 1);

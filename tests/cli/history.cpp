@@ -1,7 +1,6 @@
 // What was predicted, what came, and how that drifts.
-#include "cli/run_history.hpp"
-
 #include "base/error.hpp"
+#include "cli/run_history.hpp"
 #include "costmodel/calibration.hpp"
 #include "tests/cli/rehearse.hpp"
 
@@ -79,6 +78,34 @@ TEST_CASE("a training with a calibration is kept beside it") {
   CHECK(history.at("weeks")[0].at("runs") == 2);
   CHECK(result_of(rehearse("history " + machine + " --last 1 --format json")).at("runs").size() == 1);
   CHECK(result_of(rehearse("history " + machine + " --model 'zoo:bert*' --format json")).at("runs").empty());
+  // As many threads are predicted with as it has, and more ranks than the machine has devices are not predicted.
+  const auto wide =
+      std::string("run \"zoo:gpt?layers=1&hidden=128&heads=4&seq=16&vocab=20000\" --batch 4 --steps 1 --format json --machine ") + machine;
+  const auto alone = result_of(rehearse(wide, 0, "OMP_NUM_THREADS=1 ")).at("predicted_step_seconds");
+  const auto both = result_of(rehearse(wide, 0, "OMP_NUM_THREADS=2 ")).at("predicted_step_seconds");
+  CHECK(alone.at("value") > both.at("value"));
+  auto small = server;
+  small.at("platform").at("nodes")[0].at("count") = 1;
+  small.at("platform").at("nodes")[0].at("devices") = 1;
+  write_text(folder / "small.json", small.dump());
+  const auto unpredicted =
+      rehearse(std::string("run ") + kGpt + " --batch 4 --steps 1 --format json --machine " + (folder / "small.json"), 2);
+  CHECK_FALSE(result_of(unpredicted).contains("predicted_step_seconds"));
+  CHECK_THAT(unpredicted.err, contains("nothing is predicted"));
   check_failure(rehearse("history " + (folder / "other.json")), 1, {"other.history.jsonl", "--machine"});
   check_failure(rehearse(std::string("run ") + kGpt + " --steps 1 --machine " + (folder / "no.json")), 1, {"no.json"});
+}
+
+TEST_CASE("a calibration of another processor is said to be one") {
+  const TemporaryFolder folder;
+  const auto machine = folder / "machine.json";
+  costmodel::Calibration calibration;
+  calibration.context.items = {{"cpu", "Babbage Analytical Engine"}};
+  const nlohmann::json file{{"schema", 1},
+                            {"platform", nlohmann::json::parse(rehearse("platform show xeon-2s-10gbe").out)},
+                            {"calibration", nlohmann::json::parse(costmodel::to_json_text(calibration))}};
+  write_text(machine, file.dump());
+  const auto ended = rehearse(std::string("run ") + kGpt + " --batch 4 --steps 1 --machine " + machine);
+  REQUIRE(ended.status == 0);
+  CHECK_THAT(ended.err, contains("was measured on Babbage Analytical Engine, and this is "));
 }
