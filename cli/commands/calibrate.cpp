@@ -107,6 +107,18 @@ void finish(const CalibrateOptions& o, exec::CalibrationResult& result, double b
   terminal.print(result_of(o, result, exec::now_seconds() - begin));
 }
 
+/// Says what is about to be written over: corrections speak of kernels as they were measured then, and do not fit new measurements.
+void prepare_output(const CalibrateOptions& o, const Terminal& terminal) {
+  const auto& file = o.output;
+  require_place(file);
+  if (!std::filesystem::exists(file) || !costmodel::holds_calibration(file)) return;
+  const auto lessons = costmodel::read_calibration(file).corrections.size();
+  if (lessons > 0)
+    terminal.warn(file + " holds " + std::to_string(lessons) +
+                  " corrections that `rehearse learn` made of traces; they are lost when it is written anew: learn from the traces again, "
+                  "or write another file (-o)");
+}
+
 /// As the ranks that a launcher has started: on several nodes, with the links between them.
 int calibrate_as_launched(const CalibrateOptions& o, Terminal& terminal) {
   const double begin = exec::now_seconds();
@@ -114,7 +126,7 @@ int calibrate_as_launched(const CalibrateOptions& o, Terminal& terminal) {
     if (world.size() < 2)
       throw BadInput("calibrate",
                      "a launcher has started one rank, which has nobody to exchange messages with; start several, or run it alone");
-    if (world.rank() == 0) require_place(o.output);
+    if (world.rank() == 0) prepare_output(o, terminal);
     auto result = exec::calibrate_together(world, budget_of(o), progress);
     const auto rest = [&] {
       exec::leave_binding();
@@ -127,7 +139,7 @@ int calibrate_as_launched(const CalibrateOptions& o, Terminal& terminal) {
 /// One GPU by this process alone.
 int calibrate_gpu(const CalibrateOptions& o, Terminal& terminal) {
   if (exec::MpiSession::launched()) throw BadInput("--backend " + o.backend, "measures one GPU, by one process; start it without mpirun");
-  require_place(o.output);
+  prepare_output(o, terminal);
   const double begin = exec::now_seconds();
   const auto f32 = exec::make_backend({o.backend});
   if (f32->device().is_host())
@@ -172,7 +184,7 @@ int calibrate(const CalibrateOptions& o, Terminal& terminal) {
     throw BadInput("--storage " + o.storage, "is no folder; name one that holds files as you train on");
   if (o.backend != "auto") return calibrate_gpu(o, terminal);
   if (exec::MpiSession::launched()) return calibrate_as_launched(o, terminal);
-  require_place(o.output);
+  prepare_output(o, terminal);
   const double begin = exec::now_seconds();
   const TemporaryFile partial(o.output + ".ranks");
   std::vector<std::string> arguments = {"calibrate", "--worker", partial.path()};
