@@ -98,7 +98,8 @@ void set_optimizer(const std::string& text, ModelOptions& o) {
     const auto equals = pair.find('=');
     const auto value = equals == std::string::npos ? std::nullopt : parse_number<double>(std::string_view(pair).substr(equals + 1));
     if (!value) throw BadInput("--optimizer " + text, "\"" + pair + "\" is no KEY=NUMBER; write for example muon:rms=0,adam_rate=0.1");
-    o.hyperparameters[pair.substr(0, equals)] = *value;
+    if (!o.hyperparameters.emplace(pair.substr(0, equals), *value).second)
+      throw BadInput("--optimizer " + text, "says " + pair.substr(0, equals) + " twice");
   }
   static_cast<void>(graph::completed({o.optimizer, o.hyperparameters}));  // throws for a key that the optimizer does not take
 }
@@ -149,7 +150,10 @@ graph::OptimizerSettings optimizer_of(const ModelOptions& o) {
   };
   const auto set = [&](const char* name, const std::optional<double>& value) {
     // A momentum of 0 for an optimizer without momentum says nothing.
-    if (value && (takes(name) || *value != 0)) settings.values[name] = *value;
+    if (!value || (!takes(name) && *value == 0)) return;
+    if (const auto known = o.hyperparameters.find(name); known != o.hyperparameters.end() && known->second != *value)
+      throw BadInput("--optimizer " + o.optimizer, "says another " + std::string(name) + " than the option for it; leave one of them out");
+    settings.values[name] = *value;
   };
   set("lr", o.lr);
   set("momentum", o.momentum);
@@ -158,6 +162,10 @@ graph::OptimizerSettings optimizer_of(const ModelOptions& o) {
   set("eps", o.eps);
   if (on("--nesterov", o.nesterov)) settings.values["nesterov"] = 1;
   if (!o.betas.empty()) set_betas(o.betas, settings.values);
+  const auto all = graph::completed(settings).values;
+  const auto number = [&](const char* name) { return all.contains(name) ? all.at(name) : 1; };
+  if (all.contains("nesterov") && number("nesterov") != 0 && number("momentum") == 0)
+    throw BadInput("--nesterov", "looks ahead along a momentum; give --momentum a number above 0, or leave it out");
   return settings;
 }
 
