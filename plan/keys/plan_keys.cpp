@@ -342,6 +342,7 @@ void set_plan_key(Plan& plan, const PlanKey& row, const std::string& value) {
 std::vector<std::string> keys_without_effect(const Plan& plan, int copies) {
   std::vector<std::string> warnings;
   if (plan.schedule != Plan().schedule && plan.pp == 1) warnings.push_back("schedule=" + plan.schedule + " is without effect for pp=1");
+  if (!plan.cuts.empty() && plan.pp == 1) warnings.push_back("cuts=" + text_of_names(plan.cuts) + " is without effect for pp=1");
   if (plan.sequence_parallel && plan.tp == 1) warnings.emplace_back("sequence_parallel=on is without effect for tp=1");
   if (plan.attention != AttentionForm::Gather && plan.cp == 1)
     warnings.push_back("attention=" + std::string(name(plan.attention)) + " is without effect for cp=1");
