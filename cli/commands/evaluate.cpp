@@ -69,7 +69,9 @@ int evaluate(EvaluateOptions o, exec::Communicator& world, Terminal& terminal) {
                    "is random and has no end, so that neither loss nor accuracy means anything; name files (docs/data.md)");
   exec::require_data(o.data.data);
   if (!o.outputs.empty()) require_place(o.outputs);
-  for (const auto& warning : load_model(o.model).warnings) terminal.warn(warning);
+  auto of_a_sample = o.model;
+  of_a_sample.batch = o.model.batch.value_or(1);
+  for (const auto& warning : load_model(of_a_sample).warnings) terminal.warn(warning);
   const auto trained = trained_in_checkpoint(o, terminal);
   const auto data = evaluated(o.data.options(o.model.seed, exec::threads_per_rank(world)), o.data.data);
   require_target(o.model.target, data);

@@ -211,6 +211,9 @@ TEST_CASE("an evaluation that says nothing says so") {
   rehearsal::exec::write_npz(setting / "nan.npz", {{"input", images}, {"target", labels({0, 1, 2})}});
   const auto broken = rehearse("evaluate " + setting.model() + " --format json --data " + (setting / "nan.npz"));
   CHECK_THAT(broken.err, contains("the loss is not finite"));
+  const auto bound = rehearse("evaluate " + setting.model() + " --bind foo=3 --format json --data " + (setting / "none.npz"));
+  CHECK(bound.status == 0);
+  CHECK_THAT(bound.err, contains("foo"));
 }
 
 TEST_CASE("nothing is written over what is read") {
