@@ -35,9 +35,28 @@ void ArrayColumn::add(ArrayBlock block, const std::string& array) {
                                      std::string(row(wanted_.type.dtype).numpy_name));
   array_ = array;
   const auto rows = block.one_sample || !wanted_.per_sample ? 1 : block.type.shape.front();
-  if (rows == 0) return;
   places_.push_back({std::move(block), rows_, rows, convert});
   rows_ += rows;
+}
+
+void ArrayColumn::require_rows_of(const ArrayColumn& other) const {
+  const auto check = [&](const std::string& file, std::int64_t rows, const std::string& other_file, std::int64_t other_rows) {
+    if (rows != other_rows)
+      throw BadInput(file, "array \"" + array_ + "\" has " + std::to_string(rows) + " samples, array \"" + other.array_ + "\" has " +
+                               std::to_string(other_rows) + (file == other_file ? "" : " in " + other_file) + "; both must have as many");
+  };
+  if (one_per_file() != other.one_per_file()) {
+    const auto& file = (one_per_file() ? other : *this).places_.front().block.origin;
+    return check(file, rows_, file, other.rows_);
+  }
+  const auto common = std::min(places_.size(), other.places_.size());
+  for (std::size_t n = 0; n < common; ++n)
+    check(places_[n].block.origin, places_[n].rows, other.places_[n].block.origin, other.places_[n].rows);
+  if (places_.size() == other.places_.size()) return;
+  const auto& [more, fewer] = places_.size() > common ? std::pair(this, &other) : std::pair(&other, this);
+  throw BadInput(more->places_[common].block.origin, "is file " + std::to_string(common + 1) + " of array \"" + more->array_ +
+                                                         "\", and array \"" + fewer->array_ + "\" has " + std::to_string(common) +
+                                                         "; give as many files of each, the n-th with the same samples");
 }
 
 const ArrayColumn::Place& ArrayColumn::place_of(std::int64_t row) const {
@@ -83,15 +102,12 @@ namespace {
 
 class ArrayData final : public Dataset {
  public:
-  ArrayData(std::vector<ArrayColumn> columns, const std::string& where, bool in_memory)
-      : columns_(std::move(columns)), in_memory_(in_memory) {
+  ArrayData(std::vector<ArrayColumn> columns, bool in_memory) : columns_(std::move(columns)), in_memory_(in_memory) {
     const ArrayColumn* first = nullptr;
     for (const auto& column : columns_) {
       if (!column.per_sample()) continue;
       if (first == nullptr) first = &column;
-      if (column.rows() != first->rows())
-        throw BadInput(where, "array \"" + column.array() + "\" has " + std::to_string(column.rows()) + " samples, array \"" +
-                                  first->array() + "\" has " + std::to_string(first->rows()));
+      column.require_rows_of(*first);
     }
     first_ = first == nullptr ? 0 : static_cast<std::size_t>(first - columns_.data());
     samples_ = first == nullptr ? 0 : first->rows();
@@ -121,12 +137,12 @@ void require_arrays(const std::string& where, const std::vector<std::string>& he
     options.push_back("--input " + w.input + "=ARRAY");
   }
   if (missing.empty()) return;
-  throw BadInput(where, "holds no " + joined(missing, " and no ") + " of the model; it holds " + joined(held) + "; name the one that it is by " +
-                            joined(options, " "));
+  throw BadInput(where, "holds no " + joined(missing, " and no ") + " of the model; it holds " + joined(held) +
+                            "; name the one that it is by " + joined(options, " "));
 }
 
-std::unique_ptr<Dataset> array_data(std::vector<ArrayColumn> columns, const std::string& where, bool in_memory) {
-  return std::make_unique<ArrayData>(std::move(columns), where, in_memory);
+std::unique_ptr<Dataset> array_data(std::vector<ArrayColumn> columns, bool in_memory) {
+  return std::make_unique<ArrayData>(std::move(columns), in_memory);
 }
 
 }  // namespace rehearsal::exec

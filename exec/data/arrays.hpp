@@ -29,8 +29,10 @@ class ArrayColumn {
   /// Throws BadInput naming file, array and input when shape or element type do not suit.
   void add(ArrayBlock block, const std::string& array);
   [[nodiscard]] std::int64_t rows() const { return rows_; }
+  /// Throws BadInput naming the file where the n-th files of both are of different lengths, or, where one of them alone has a file a
+  /// sample, all files together.
+  void require_rows_of(const ArrayColumn& other) const;
   [[nodiscard]] bool per_sample() const { return wanted_.per_sample; }
-  [[nodiscard]] const std::string& array() const { return array_; }
   [[nodiscard]] std::string origin_of(std::int64_t row) const;
   [[nodiscard]] std::int64_t read(const RowRequest&, void* out) const;
 
@@ -41,6 +43,7 @@ class ArrayColumn {
     Converter convert = nullptr;
   };
   [[nodiscard]] const Place& place_of(std::int64_t row) const;
+  [[nodiscard]] bool one_per_file() const { return places_.front().block.one_sample; }
   [[nodiscard]] bool suits(const ArrayBlock&) const;
   [[nodiscard]] std::int64_t copy(const Place&, const plan::BlockCopy&, std::int64_t first, std::byte* out) const;
 
@@ -54,7 +57,7 @@ class ArrayColumn {
 [[nodiscard]] const std::string& array_of(const Wanted&);
 /// Throws BadInput naming every input whose array is not among `held`, and how to say which one it is.
 void require_arrays(const std::string& where, const std::vector<std::string>& held, const std::vector<Wanted>&);
-/// Throws BadInput naming `where` when the columns are of different lengths.
-[[nodiscard]] std::unique_ptr<Dataset> array_data(std::vector<ArrayColumn> columns, const std::string& where, bool in_memory);
+/// Throws BadInput naming the file in which the columns are of different lengths. Each of them has a file at least.
+[[nodiscard]] std::unique_ptr<Dataset> array_data(std::vector<ArrayColumn> columns, bool in_memory);
 
 }  // namespace rehearsal::exec

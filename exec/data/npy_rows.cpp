@@ -97,7 +97,7 @@ std::unique_ptr<Dataset> open_npy_rows(const DatasetRequest& r) {
     check_names(*first, at->second);
     check_names(at->second, *first);
   }
-  return array_data(std::move(columns), r.place.paths.front(), false);
+  return array_data(std::move(columns), false);
 }
 
 bool recognises_npy_rows(const std::string& path) {

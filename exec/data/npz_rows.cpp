@@ -23,7 +23,7 @@ std::unique_ptr<Dataset> open_npz_rows(const DatasetRequest& r) {
       columns[i].add(std::move(block), name);
     }
   }
-  return array_data(std::move(columns), r.place.paths.front(), true);
+  return array_data(std::move(columns), true);
 }
 
 }  // namespace

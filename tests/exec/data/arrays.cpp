@@ -91,6 +91,42 @@ TEST_CASE("rows of .npy stay in their files") {
   refused({"no array \"target\"", "it holds x"});
 }
 
+TEST_CASE("arrays are of one length in every file, not in all of them together") {
+  const TemporaryFolder folder;
+  const auto refused = [&](const std::string& source, const std::vector<std::string>& words) {
+    check_refused([&] { (void)stored::opened(source, wanted_rows()); }, words);
+  };
+  write_npz(folder / "a.npz", {{"x", counted({5, 3})}, {"target", counted({4, 1})}});
+  write_npz(folder / "b.npz", {{"x", counted({4, 3})}, {"target", counted({5, 1})}});
+  refused(folder / "{a,b}.npz", {"a.npz: ", "\"target\" has 4 samples", "\"x\" has 5"});
+  write_npz(folder / "a.npz", {{"x", counted({5, 3})}, {"target", counted({5, 1})}});
+  refused(folder / "{a,b}.npz", {"b.npz: ", "\"target\" has 5 samples", "\"x\" has 4"});
+  write_npz(folder / "b.npz", {{"x", counted({0, 3})}, {"target", counted({0, 1})}});
+  write_npz(folder / "c.npz", {{"x", counted({1, 3}, 40)}, {"target", counted({1, 1}, 30)}});
+  const auto set = stored::opened(folder / "{a,b,c}.npz", wanted_rows());
+  CHECK(set->samples() == 6);
+  CHECK(stored::row_of<float>(*set, 0, 5, 3) == Values{40, 41, 42});
+  CHECK(stored::row_of<float>(*set, 1, 4, 1) == Values{4});
+
+  for (const std::string part : {"d", "e"}) {
+    write_npy(folder / (part + "/x.npy"), counted({part == "d" ? 5 : 4, 3}));
+    write_npy(folder / (part + "/target.npy"), counted({part == "d" ? 4 : 5, 1}));
+  }
+  for (const auto& source : {folder / "{d,e}", folder / "{d,e}/{x,target}.npy"})
+    refused(source, {"d/target.npy: ", "\"target\" has 4 samples", "\"x\" has 5 in ", "d/x.npy"});
+  write_npy(folder / "d/target.npy", counted({5, 1}));
+  refused(folder / "{d,e}", {"e/target.npy: ", "\"target\" has 5 samples", "\"x\" has 4 in ", "e/x.npy"});
+  std::filesystem::remove(folder / "e/x.npy");
+  refused(folder / "{d,e}", {"e/target.npy: ", "file 2 of array \"target\"", "\"x\" has 1"});
+  // A file a sample on one side: as many in all.
+  std::filesystem::remove(folder / "e/target.npy");
+  std::filesystem::remove(folder / "d/x.npy");
+  for (int n = 0; n < 5; ++n) write_npy(folder / ("d/x/" + std::to_string(n) + ".npy"), counted({3}, static_cast<float>(n)));
+  CHECK(stored::opened(folder / "d", wanted_rows())->samples() == 5);
+  write_npy(folder / "d/target.npy", counted({4, 1}));
+  refused(folder / "d", {"d/target.npy: ", "\"target\" has 4 samples", "\"x\" has 5"});
+}
+
 TEST_CASE("volumes of one file each, and slabs of them") {
   const TemporaryFolder folder;
   for (const auto* name : {"a", "b"}) {
