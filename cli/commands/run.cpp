@@ -117,7 +117,7 @@ void warn_of_other_training(const RunOptions& o, std::vector<std::string>& warni
 }
 
 exec::SavingOptions saving_options(const RunOptions& o) {
-  exec::SavingOptions options{o.checkpoint, 0, 0, o.keep, o.keep_best, exec::is_checkpoint_of(o.checkpoint, o.resume)};
+  exec::SavingOptions options{o.checkpoint, 0, 0, o.keep, o.keep_best, exec::is_checkpoint_of(o.checkpoint, o.resume) ? o.resume : ""};
   if (!o.checkpoint_every.empty()) {
     const auto every = checkpoint_every(o.checkpoint_every);
     options.every = every.steps.value_or(0);

@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "exec/checkpoint/checksum.hpp"
 #include "exec/checkpoint/manifest.hpp"
 
 namespace rehearsal::exec {
@@ -27,7 +28,8 @@ namespace fs = std::filesystem;
 constexpr const char *kFolderStep = "step-", *kBest = "best", *kUnfinished = ".unfinished", *kLock = "lock";
 
 struct FoundCheckpoint {
-  std::int64_t number = 0, step = 0;
+  PlaceInFolder in_folder;
+  std::int64_t step = 0;
   fs::path place;
 };
 
@@ -48,13 +50,15 @@ std::vector<fs::path> places_in(const fs::path& folder) {
 FoundCheckpoint read(const fs::path& place) {
   const auto manifest = read_manifest(place);
   try {
-    return {number_of(manifest), header_of(manifest).step, place};
+    return {place_in_folder(manifest), header_of(manifest).step, place};
   } catch (const nlohmann::json::exception& error) {
     throw BadInput((place / kManifest).string(), std::string("is damaged: ") + error.what());
   }
 }
 
-bool before(const FoundCheckpoint& a, const FoundCheckpoint& b) { return std::tie(a.number, a.step) < std::tie(b.number, b.step); }
+bool before(const FoundCheckpoint& a, const FoundCheckpoint& b) {
+  return std::tie(a.in_folder.number, a.step) < std::tie(b.in_folder.number, b.step);
+}
 
 /// In the order in which they were written. What is damaged is nobody's to count or remove.
 std::vector<FoundCheckpoint> readable_in(const fs::path& folder) {
@@ -78,6 +82,12 @@ std::string own_name() {
   return "process " + std::to_string(::getpid()) + " on " + host.data();
 }
 
+/// Unlike that of any other training.
+std::string new_training() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return checksum_of(own_name() + " at " + std::to_string(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()));
+}
+
 std::string first_line(const fs::path& file) {
   std::string line;
   std::ifstream in(file);
@@ -96,7 +106,7 @@ bool is_same_file(int descriptor, const fs::path& path) {
 fs::path newest_checkpoint(const std::string& folder, const std::string& flag) {
   if (!fs::exists(folder)) throw BadInput(flag + " " + folder, "does not exist");
   std::vector<FoundCheckpoint> found;
-  if (fs::exists(fs::path(folder) / kManifest)) found.push_back({0, 0, folder});
+  if (fs::exists(fs::path(folder) / kManifest)) found.push_back({{}, 0, folder});
   for (const auto& place : places_in(folder)) found.push_back(read(place));
   if (found.empty())
     throw BadInput(flag + " " + folder,
@@ -123,14 +133,13 @@ fs::path unfinished_checkpoint(const fs::path& home, std::int64_t step) {
   return home / (kFolderStep + std::to_string(step) + kUnfinished);
 }
 
-CheckpointFolder::CheckpointFolder(std::string folder, bool goes_on) : folder_(fs::path(folder).lexically_normal()) {
+CheckpointFolder::CheckpointFolder(std::string folder, const std::string& goes_on_with) : folder_(fs::path(folder).lexically_normal()) {
   if (!folder_.has_filename()) folder_ = folder_.parent_path();  // a slash at the end
+  training_ = goes_on_with.empty() ? new_training() : read(newest_checkpoint(goes_on_with, "--resume")).in_folder.training;
   lock();
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(home_, ignored))
     if (entry.path().filename().string().ends_with(kUnfinished)) fs::remove_all(entry.path(), ignored);
-  if (goes_on) return;
-  for (const auto& place : places_in(home_)) others_.insert(place.filename());
 }
 
 CheckpointFolder::~CheckpointFolder() {
@@ -178,9 +187,9 @@ void CheckpointFolder::lock() {
   [[maybe_unused]] const bool told = ::ftruncate(lock_, 0) == 0 && ::write(lock_, owner.data(), owner.size()) > 0;
 }
 
-std::int64_t CheckpointFolder::next_number() const {
+PlaceInFolder CheckpointFolder::next_place() const {
   const auto found = readable_in(home_);
-  return found.empty() ? 1 : found.back().number + 1;
+  return {found.empty() ? 1 : found.back().in_folder.number + 1, training_};
 }
 
 /// Another training may have left a checkpoint of the same step, which stays until this one is whole.
@@ -215,7 +224,7 @@ void CheckpointFolder::link_best(const fs::path& checkpoint) {
 
 void CheckpointFolder::remove_older(int keep) {
   auto found = readable_in(home_);
-  std::erase_if(found, [&](const FoundCheckpoint& f) { return others_.contains(f.place.filename()); });
+  std::erase_if(found, [&](const FoundCheckpoint& f) { return f.in_folder.training != training_; });
   std::error_code ignored;
   const auto best = fs::read_symlink(home_ / kBest, ignored);
   if (found.size() <= static_cast<std::size_t>(keep)) return;

@@ -3,9 +3,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <set>
 #include <string>
 #include <vector>
+
+#include "exec/checkpoint/manifest.hpp"
 
 namespace rehearsal::exec {
 
@@ -26,23 +27,24 @@ namespace rehearsal::exec {
 /// its first checkpoint: until then all is in another one beside it.
 class CheckpointFolder {
  public:
-  /// Makes the folder, takes it, and removes what a crash left in it. `goes_on`: checkpoints that are there are of this training; else they
-  /// stay whatever is written. Throws BadInput when `folder` is a file or another process writes to it, EnvironmentFailure when it cannot
-  /// be written to.
-  CheckpointFolder(std::string folder, bool goes_on);
+  /// Makes the folder, takes it, and removes what a crash left in it. `goes_on_with`: a checkpoint in it, or the folder for the newest one,
+  /// whose training this is; empty: a training of its own begins, and what is there stays whatever is written. Throws BadInput when
+  /// `folder` is a file or another process writes to it, EnvironmentFailure when it cannot be written to.
+  CheckpointFolder(std::string folder, const std::string& goes_on_with);
   ~CheckpointFolder();
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
   /// Where things are: the folder, once it is there.
   [[nodiscard]] const std::filesystem::path& home() const { return home_; }
-  /// Counts the checkpoints that were written to the folder.
-  [[nodiscard]] std::int64_t next_number() const;
+  /// Of a checkpoint that is written to the folder now.
+  [[nodiscard]] PlaceInFolder next_place() const;
   struct Finished {
     std::int64_t step = 0;
     bool best = false;
   };
-  /// Gives the unfinished checkpoint of this step its place, then removes all of this training but the `keep` that were written last and the best one.
+  /// Gives the unfinished checkpoint of this step its place, then removes all of this training but the `keep` that were written last and
+  /// the best one.
   void take(const Finished&, int keep);
 
  private:
@@ -55,7 +57,7 @@ class CheckpointFolder {
   [[nodiscard]] bool took_lock();
 
   std::filesystem::path folder_, home_;
-  std::set<std::filesystem::path> others_;  ///< names of checkpoints of another training
+  std::string training_;
   int lock_ = -1;
 };
 

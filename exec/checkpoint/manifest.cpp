@@ -36,15 +36,19 @@ bool is_as_signed(std::string text) {
 
 }  // namespace
 
-std::string manifest_text(const CheckpointHeader& header, std::int64_t number, const std::vector<std::string>& parts) {
+std::string manifest_text(const CheckpointHeader& header, const PlaceInFolder& place, const std::vector<std::string>& parts) {
   Json manifest{{"schema", kSchema},   {"model_hash", header.model_hash}, {"step", header.step},   {"samples", header.samples},
-                {"seed", header.seed}, {"batch", header.batch},           {"dtype", header.dtype}, {"number", number}};
+                {"seed", header.seed}, {"batch", header.batch},           {"dtype", header.dtype}, {"number", place.number}};
+  if (!place.training.empty()) manifest["training"] = place.training;
   if (const auto& e = header.evaluated; std::isfinite(e.lowest_loss))
     manifest["evaluated"] = {{"lowest_loss", e.lowest_loss}, {"lowest_at", e.lowest_at}, {"without_gain", e.without_gain}};
   if (header.average_share > 0) manifest["average_share"] = header.average_share;
   if (const auto& as = header.as; as.known())
-    manifest["trained_as"] = {{"network", as.network}, {"untrained", as.untrained}, {"untrained_checksum", as.untrained_checksum},
-                              {"options", as.options}, {"course", as.course}};
+    manifest["trained_as"] = {{"network", as.network},
+                              {"untrained", as.untrained},
+                              {"untrained_checksum", as.untrained_checksum},
+                              {"options", as.options},
+                              {"course", as.course}};
   if (header.as.adapter_factor > 0) manifest["adapter_factor"] = header.as.adapter_factor;
   auto& entries = manifest["parts"] = Json::array();
   for (const auto& part : parts) entries.push_back(Json::parse(part));
@@ -91,7 +95,9 @@ CheckpointHeader header_of(const Json& manifest) {
   return header;
 }
 
-std::int64_t number_of(const Json& manifest) { return manifest.value("number", std::int64_t{0}); }
+PlaceInFolder place_in_folder(const Json& manifest) {
+  return {manifest.value("number", std::int64_t{0}), manifest.value("training", std::string())};
+}
 
 fs::path part_file(const fs::path& checkpoint, const Json& part) {
   const auto file = part.at("file").get<std::string>();

@@ -33,13 +33,18 @@ struct CheckpointHeader {
 
 inline constexpr const char* kManifest = "manifest.json";
 
-/// `number` counts the checkpoints of a folder in the order in which they were written. `parts`: the entry of every part, as JSON.
-[[nodiscard]] std::string manifest_text(const CheckpointHeader&, std::int64_t number, const std::vector<std::string>& parts);
+/// What a checkpoint is among those of its folder.
+struct PlaceInFolder {
+  std::int64_t number = 0;  ///< counts them in the order in which they were written; 0 of a version that did not count
+  std::string training;     ///< that wrote it, and may remove it: all that go on with each other in this folder; empty: nobody said
+};
+
+/// `parts`: the entry of every part, as JSON.
+[[nodiscard]] std::string manifest_text(const CheckpointHeader&, const PlaceInFolder&, const std::vector<std::string>& parts);
 /// Throws BadInput naming the manifest when it is missing, of a newer version, or another than was written.
 [[nodiscard]] nlohmann::ordered_json read_manifest(const std::filesystem::path& checkpoint);
 [[nodiscard]] CheckpointHeader header_of(const nlohmann::ordered_json& manifest);
-/// 0 of a version that did not count.
-[[nodiscard]] std::int64_t number_of(const nlohmann::ordered_json& manifest);
+[[nodiscard]] PlaceInFolder place_in_folder(const nlohmann::ordered_json& manifest);
 /// Where a part lies: beside its manifest, never elsewhere.
 [[nodiscard]] std::filesystem::path part_file(const std::filesystem::path& checkpoint, const nlohmann::ordered_json& part);
 /// Throws BadInput naming the file when the manifest's entry of the part says another checksum.

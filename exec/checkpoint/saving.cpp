@@ -3,7 +3,8 @@
 namespace rehearsal::exec {
 
 Saving::Saving(const SavingOptions& options, Executor& executor, const Training& training) : options_(options), since_(now_seconds()) {
-  if (!options.folder.empty()) writer_.emplace(CheckpointWriter::Where{options.folder, options.keep, options.goes_on}, executor, training);
+  if (!options.folder.empty())
+    writer_.emplace(CheckpointWriter::Where{options.folder, options.keep, options.goes_on_with}, executor, training);
 }
 
 bool Saving::is_writing() { return writer_ && !writer_->part_is_written(); }

@@ -13,9 +13,9 @@ struct SavingOptions {
   std::string folder;        ///< of checkpoints; empty: nothing is saved
   std::int64_t every = 0;    ///< steps
   double every_seconds = 0;  ///< by the clock of rank 0; both 0: at the end only
-  int keep = 1;              ///< so many checkpoints stay: the last ones
+  int keep = 1;              ///< so many checkpoints of this training stay: the last ones
   bool keep_best = false;    ///< and the one with the lowest loss on held-out data
-  bool goes_on = false;      ///< with a checkpoint of `folder`; else what is there is another training's, and stays
+  std::string goes_on_with;  ///< a checkpoint of `folder`, or the folder; empty: what is there is another training's, and stays
 };
 
 /// Of all ranks together; does nothing without a folder.

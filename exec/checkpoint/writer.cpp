@@ -70,7 +70,7 @@ class CheckpointWriter::Task {
 
 CheckpointWriter::CheckpointWriter(Where where, Executor& executor, const Training& training)
     : folder_(where.folder), keep_(where.keep), executor_(executor), world_(training.world), plan_(executor, training) {
-  if (world_.rank() == 0) own_ = std::make_shared<CheckpointFolder>(where.folder, where.goes_on);
+  if (world_.rank() == 0) own_ = std::make_shared<CheckpointFolder>(where.folder, where.goes_on_with);
   home_ = world_.broadcast(own_ ? own_->home().string() : std::string());
   plans_ = world_.gather(plan_.bytes() == 0 ? std::string() : Json{{"file", plan_.file()}, {"bytes", plan_.bytes()}}.dump());
   const auto tensors = world_.gather(plan_.tensors());
@@ -121,7 +121,7 @@ void CheckpointWriter::complete() {
     parts.push_back(entry.dump());
   }
   completion_ = std::make_unique<Task>([job = job_, parts = std::move(parts), own = own_, keep = keep_] {
-    write_file_atomically((job->unfinished / kManifest).string(), manifest_text(job->header, own->next_number(), parts));
+    write_file_atomically((job->unfinished / kManifest).string(), manifest_text(job->header, own->next_place(), parts));
     own->take({job->header.step, job->best}, keep);
   });
 }

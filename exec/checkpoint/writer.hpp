@@ -16,8 +16,8 @@ class CheckpointWriter {
  public:
   struct Where {
     std::string folder;
-    int keep = 1;          ///< so many stay, at least 1
-    bool goes_on = false;  ///< with a checkpoint of the folder: those that are there are of this training
+    int keep = 1;              ///< so many of this training stay, at least 1
+    std::string goes_on_with;  ///< as CheckpointFolder has it
   };
   /// Collective. Throws as CheckpointFolder does.
   CheckpointWriter(Where, Executor&, const Training&);

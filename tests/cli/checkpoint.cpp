@@ -28,6 +28,7 @@ class Saved {
 std::string without_checksums(nlohmann::json manifest) {
   manifest["schema"] = 1;
   manifest.erase("checksum");
+  manifest.erase("training");
   for (auto& part : manifest["parts"]) part.erase("checksum");
   return manifest.dump();
 }
@@ -142,6 +143,10 @@ TEST_CASE("a checkpoint without checksums, of an older version, is resumed") {
   const auto whole = losses_of(saved.resumed());
   write_text(saved.file("manifest.json"), without_checksums(nlohmann::json::parse(text_of(saved.file("manifest.json")))));
   CHECK(losses_of(saved.resumed()) == whole);
+  // Nor did it say whose it is: what goes on with it counts it as its own.
+  CHECK(losses_of(saved.resumed("--checkpoint " + saved.place())) == whole);
+  CHECK(fs::exists(saved.place() + "/step-3"));
+  CHECK_FALSE(fs::exists(saved.place() + "/step-2"));
 }
 
 TEST_CASE("any bit that changed is found, wherever it is") {

@@ -84,12 +84,19 @@ TEST_CASE("a training that begins anew removes no checkpoint of another one") {
   CHECK(names_in(place) == Names{"step-2", "step-4", "step-3"});
   CHECK(next_step(place + "/step-2") == 3);
   CHECK(next_step(place) == 4);  // what was written last
-  SECTION("what goes on with the folder keeps as many as it is told") {
-    const auto [from, kept] = GENERATE(std::pair{"", "step-4.2"}, std::pair{"/step-4/", "step-5"});
+  SECTION("what goes on with one of them leaves those of the other") {
+    const auto [from, kept] =
+        GENERATE(std::pair{"", Names{"step-2", "step-4", "step-4.2"}}, std::pair{"/step-4/", Names{"step-3", "step-5"}});
     const auto ended = rehearse(run("--steps 1 --resume " + place + from + " --checkpoint " + place + "/"));
     (void)result_of(ended);
-    CHECK(names_in(place) == Names{kept});
+    CHECK(names_in(place) == kept);
     CHECK_THAT(ended.err, !contains("another training"));
+  }
+  SECTION("only those of the same training count") {
+    (void)result_of(rehearse(run("--steps 2 --checkpoint-every 1 --keep 3 --resume " + place + "/step-4 --checkpoint " + place)));
+    CHECK(names_in(place) == Names{"step-3", "step-4", "step-5", "step-6"});
+    (void)result_of(rehearse(run("--steps 7 --keep 2 --continue --checkpoint " + place)));
+    CHECK(names_in(place) == Names{"step-3", "step-6", "step-7"});
   }
   SECTION("one that goes on with a checkpoint of elsewhere removes none here") {
     (void)result_of(rehearse(run("--steps 2 --checkpoint " + (folder / "d"))));
