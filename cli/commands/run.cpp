@@ -72,13 +72,14 @@ plan::Plan plan_of(const RunOptions& o, const graph::TrainingGraph& training, in
   return plan_to_train(o.model, o.plan, training, warnings);
 }
 
-std::int64_t steps_of(const RunOptions& o, const exec::DataSource& data, std::int64_t batch) {
+/// Of the whole training, `done` included: epochs count samples, and steps that are done may have had another batch.
+std::int64_t steps_of(const RunOptions& o, const exec::DataSource& data, std::int64_t batch, const exec::CheckpointHeader& done) {
   if (o.steps && o.epochs) throw BadInput("--steps and --epochs", "give one of them");
   if (o.epochs) {
     if (!(*o.epochs > 0)) throw BadInput("--epochs", "must be above 0");
     if (data.samples() == 0) throw BadInput("--epochs", "synthetic data has no end; use --steps");
-    return std::max<std::int64_t>(1,
-                                  static_cast<std::int64_t>(*o.epochs * static_cast<double>(data.samples()) / static_cast<double>(batch)));
+    const double left = *o.epochs * static_cast<double>(data.samples()) - static_cast<double>(done.samples);
+    return done.step + std::max<std::int64_t>(done.step == 0 ? 1 : 0, static_cast<std::int64_t>(left / static_cast<double>(batch)));
   }
   const auto steps = o.steps.value_or(10);
   if (steps < 1) throw BadInput("--steps " + std::to_string(steps), "must be at least 1");
@@ -405,7 +406,7 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
   warnings.insert(warnings.end(), program.warnings.begin(), program.warnings.end());
   const auto header = header_to_resume(o.resume, {program, training, world}, warnings);
   const auto data = exec::open_data(o.data.options(o.model.seed, lowering.threads), training);
-  const auto steps = steps_of(o, *data, training.batch), done = header ? header->step : 0;
+  const auto steps = steps_of(o, *data, training.batch, o.go_on ? *header : exec::CheckpointHeader{}), done = header ? header->step : 0;
   const Course course{o.data, data->samples(), rate.to_text(o.go_on ? steps : done + steps)};
   const auto as = keeps_or_reads(o) ? trained_as(o.model, course, training) : exec::TrainedAs{};
   if (header) warn_of_other_course(o.resume, *header, as, warnings);

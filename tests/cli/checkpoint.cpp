@@ -193,6 +193,21 @@ TEST_CASE("another batch goes on with the next sample, and is told") {
   CHECK(std::abs(last.at("losses")[0].get<double>() - all[2]) < 1e-12);
 }
 
+TEST_CASE("epochs that are continued with another batch are of the data") {
+  const TemporaryFolder folder;
+  write_text(folder / "tokens.bin", std::string(12 * 4 + 1, '\1'));
+  const auto training = [&](const std::string& more) {
+    return rehearse(std::string("run ") + kGpt + " --format json --data 'tokens:" + (folder / "tokens.bin") +
+                    "?dtype=uint8' --checkpoint " + (folder / "c") + " --continue " + more);
+  };
+  CHECK(losses_of(training("--batch 6 --epochs 2")).size() == 4);
+  const auto smaller = result_of(training("--batch 3 --epochs 3"));
+  CHECK(smaller.at("first_step") == 5);
+  CHECK(smaller.at("losses").size() == 4);  // one epoch more
+  CHECK(losses_of(training("--batch 6 --epochs 4")).size() == 2);
+  CHECK_THAT(training("--batch 3 --epochs 4").err, contains("step 10 is done") && contains("nothing is left to train"));
+}
+
 TEST_CASE("a checkpoint of another model or type is refused") {
   const Saved saved;
   check_failure(
