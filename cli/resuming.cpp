@@ -61,14 +61,31 @@ exec::TrainedAs::Texts options_of(const ModelOptions& o) {
   return options;
 }
 
-constexpr const char* kSchedule = "--schedule";
+constexpr const char *kSchedule = "--schedule", *kSamples = "samples of --data", *kChecksum = "checksum of --data";
 
 exec::TrainedAs::Texts course_of(const Course& c, const graph::OptimizerSettings& optimizer) {
   exec::TrainedAs::Texts course{{"--shuffle", c.data.shuffle}, {kSchedule, c.schedule}};
-  if (c.samples > 0) course["samples of --data"] = std::to_string(c.samples);
+  if (const auto samples = c.source.samples(); samples > 0) course[kSamples] = std::to_string(samples);
+  if (auto checksum = c.source.checksum(); !checksum.empty()) course[kChecksum] = std::move(checksum);
   for (const auto& [number, value] : optimizer.values)
     if (number != kRate) course[number] = nlohmann::json(value).dump();
   return course;
+}
+
+/// Removes it; empty where it is not there.
+std::string taken(exec::TrainedAs::Texts& course, const std::string& name) {
+  const auto entry = course.extract(name);
+  return entry ? entry.mapped() : std::string();
+}
+
+/// Also of data that differ in nothing but what they hold.
+std::string differences_of_course(exec::TrainedAs::Texts then, exec::TrainedAs::Texts now) {
+  if (!then.contains(kSchedule)) now.erase(kSchedule);  // of an older program, which did not keep it
+  const auto was = taken(then, kChecksum), is = taken(now, kChecksum);
+  auto text = exec::differences(then, now);
+  if (!was.empty() && !is.empty() && was != is && then[kSamples] == now[kSamples])
+    text += (text.empty() ? "" : ", ") + std::string("other samples of --data (as many, but the first or the last is not the same)");
+  return text;
 }
 
 std::vector<std::string> untrained_weights(const graph::Graph& graph) {
@@ -92,9 +109,7 @@ exec::TrainedAs trained_as(const ModelOptions& o, const Course& course, const gr
 void warn_of_other_course(const std::string& folder, const exec::CheckpointHeader& header, const exec::TrainedAs& now,
                           std::vector<std::string>& warnings) {
   if (!header.as.known()) return;
-  auto course = now.course;
-  if (!header.as.course.contains(kSchedule)) course.erase(kSchedule);  // of an older program, which did not keep it
-  const auto text = exec::differences(header.as.course, course);
+  const auto text = differences_of_course(header.as.course, now.course);
   if (!text.empty()) warnings.push_back("--resume " + folder + ": was trained with " + text);
 }
 

@@ -21,7 +21,7 @@ namespace rehearsal::cli {
 /// What one step of a training is given from outside, for as long as it lasts.
 struct Course {
   const DataFlags& data;
-  std::int64_t samples;  ///< of the data; 0: without end
+  const exec::DataSource& source;
   std::string schedule;  ///< of the learning rate, with where it ends
 };
 

@@ -407,7 +407,7 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
   const auto header = header_to_resume(o.resume, {program, training, world}, warnings);
   const auto data = exec::open_data(o.data.options(o.model.seed, lowering.threads), training);
   const auto steps = steps_of(o, *data, training.batch, o.go_on ? *header : exec::CheckpointHeader{}), done = header ? header->step : 0;
-  const Course course{o.data, data->samples(), rate.to_text(o.go_on ? steps : done + steps)};
+  const Course course{o.data, *data, rate.to_text(o.go_on ? steps : done + steps)};
   const auto as = keeps_or_reads(o) ? trained_as(o.model, course, training) : exec::TrainedAs{};
   if (header) warn_of_other_course(o.resume, *header, as, warnings);
   if (world.rank() == 0) warn_of_other_training(o, warnings);

@@ -41,6 +41,8 @@ class DataSource {
   [[nodiscard]] virtual std::int64_t samples() const = 0;
   [[nodiscard]] virtual bool reads_parts() const { return false; }
   [[nodiscard]] virtual DataFigures figures() const { return {}; }
+  /// Tells other data of as many samples (ends.hpp); empty: nothing is known.
+  [[nodiscard]] virtual std::string checksum() const { return {}; }
 };
 
 /// Random samples: floats standard normal, integers uniform below `classes` of that input (labels, token ids); the same for every plan.

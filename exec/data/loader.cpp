@@ -6,6 +6,7 @@
 #include <list>
 
 #include "base/error.hpp"
+#include "exec/data/ends.hpp"
 #include "exec/data/read_ahead.hpp"
 #include "exec/data/sample_reader.hpp"
 
@@ -105,5 +106,6 @@ void Loader::read(const SampleRequest& request, void* out) { impl_->read(request
 std::string Loader::origin_of(std::int64_t sample) { return impl_->reader().origin_of(sample); }
 std::int64_t Loader::samples() const { return impl_->reader().dataset().samples(); }
 DataFigures Loader::figures() const { return impl_->figures(); }
+std::string Loader::checksum() const { return checksum_of_ends(impl_->reader().dataset(), impl_->reader().wanted()); }
 
 }  // namespace rehearsal::exec

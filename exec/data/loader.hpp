@@ -27,6 +27,7 @@ class Loader final : public DataSource {
   [[nodiscard]] std::int64_t samples() const override;
   [[nodiscard]] bool reads_parts() const override { return true; }
   [[nodiscard]] DataFigures figures() const override;
+  [[nodiscard]] std::string checksum() const override;
 
  private:
   class Impl;

@@ -261,6 +261,23 @@ TEST_CASE("what may change when training goes on is said when it has") {
   CHECK(other.status == 0);
   for (const auto* word : {"warning", "--shuffle on (now off)", "samples of --data", "weight_decay 0.1 (now 0.01)"})
     CHECK_THAT(other.err, contains(word));
+  CHECK_THAT(other.err, !contains("other samples"));  // their number says it
+
+  auto tokens = text_of(folder / "tokens.bin");
+  tokens.back() = '\3';  // of a token that no sample has room for
+  write_text(folder / "same.bin", tokens);
+  tokens[1] = '\3';
+  write_text(folder / "others.bin", tokens);
+  const auto resumed = [&](const std::string& file) { return training(file, "--weight-decay 0.1 --resume " + place); };
+  CHECK_THAT(resumed("same.bin").err, !contains("was trained with"));
+  const auto others = resumed("others.bin");
+  CHECK(others.status == 0);
+  CHECK_THAT(others.err, contains("was trained with other samples of --data"));
+  const auto file = place + "/step-1/manifest.json";
+  auto older = nlohmann::json::parse(text_of(file));
+  REQUIRE(older["trained_as"]["course"].erase("checksum of --data") == 1);
+  write_text(file, without_checksums(older));
+  CHECK_THAT(resumed("others.bin").err, !contains("was trained with"));
 }
 
 TEST_CASE("a checkpoint of weights that were not trained goes on with no others") {

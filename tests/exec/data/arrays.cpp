@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "exec/data/ends.hpp"
 #include "exec/data/npz.hpp"
 #include "tests/exec/data/stored.hpp"
 
@@ -149,4 +150,36 @@ TEST_CASE("volumes of one file each, and slabs of them") {
   write_npy(folder / "d/x/b.npy", counted({4, 2, 2}));
   std::filesystem::rename(folder / "d/target/b.npy", folder / "d/target/c.npy");
   check_refused([&] { (void)stored::opened(folder / "d", wanted); }, {"x/b.npy", "same name", "target"});
+}
+
+TEST_CASE("a checksum of the first and the last sample tells data of as many samples apart") {
+  const TemporaryFolder folder;
+  const auto checksum = [&](const NpyArray& x, const NpyArray& target) {
+    write_npz(folder / "a.npz", {{"x", x}, {"target", target}});
+    return checksum_of_ends(*stored::opened(folder / "a.npz", wanted_rows()), wanted_rows());
+  };
+  const auto changed = [](NpyArray array, std::size_t element) {
+    array.bytes[4 * element] ^= std::byte{1};
+    return array;
+  };
+  const auto x = counted({4, 3}), target = counted({4, 1});
+  const auto whole = checksum(x, target);
+  CHECK(whole.size() == 16);
+  CHECK(checksum(x, target) == whole);
+  CHECK(checksum(changed(x, 0), target) != whole);
+  CHECK(checksum(changed(x, 11), target) != whole);
+  CHECK(checksum(x, changed(target, 3)) != whole);
+  CHECK(checksum(changed(x, 4), target) == whole);  // of a sample between them
+
+  // Of a large sample the middle is read.
+  const std::vector<Wanted> volumes{stored::input("x", DType::F32, {1, 1, 64, 64, 64})};
+  const auto of_volume = [&](const NpyArray& volume) {
+    write_npy(folder / "d/x/a.npy", volume);
+    return checksum_of_ends(*stored::opened(folder / "d", volumes), volumes);
+  };
+  const auto volume = counted({64, 64, 64});
+  const std::size_t middle = 32 * 64 * 64 + 32 * 64 + 32;
+  const auto of_it = of_volume(volume);
+  CHECK(of_volume(changed(volume, middle)) != of_it);
+  CHECK(of_volume(changed(volume, 0)) == of_it);
 }
