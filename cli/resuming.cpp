@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "base/parse_number.hpp"
 #include "cli/adapter_option.hpp"
 #include "cli/plan_context.hpp"
 #include "plan/compressors.hpp"
@@ -54,7 +55,7 @@ constexpr std::string_view kOfOptimizer[] = {"lr",    "lr-scaling", "base-batch"
 constexpr std::string_view kRate = "lr";  // a new one is what many go on for
 
 exec::TrainedAs::Texts options_of(const ModelOptions& o) {
-  exec::TrainedAs::Texts options{{"--optimizer", std::string(graph::optimizer_row(o.optimizer).name)}, {"--dtype", o.dtype}};
+  exec::TrainedAs::Texts options{{exec::TrainedAs::kOptimizer, std::string(graph::optimizer_row(o.optimizer).name)}, {"--dtype", o.dtype}};
   for (const auto& [option, values] : training_words(o))
     if (std::ranges::find(kOfOptimizer, option) == std::end(kOfOptimizer) && option != "seed") options["--" + option] = joined(values, ",");
   if (!o.loss.empty()) options["--loss"] = o.loss;
@@ -106,10 +107,27 @@ exec::TrainedAs trained_as(const ModelOptions& o, const Course& course, const gr
           adapter_factor(o.lora), options_of(o), course_of(course, training.optimizer)};
 }
 
+std::string hash_as_then(ModelOptions o, const exec::CheckpointHeader& header) {
+  o.batch = header.batch;
+  auto& numbers = o.hyperparameters = graph::completed(optimizer_of(o)).values;
+  for (const auto& slot : graph::conditional_slots(graph::optimizer_row(o.optimizer)))
+    if (const auto at = header.as.course.find(std::string(slot.only_with)); at != header.as.course.end())
+      numbers[at->first] = parse_number<double>(at->second).value_or(numbers[at->first]);
+  if (numbers.contains("nesterov")) numbers["nesterov"] = 0;            // keeps nothing, and wants a momentum
+  o.lr = o.momentum = o.weight_decay = o.trust = o.eps = std::nullopt;  // they are among those
+  o.betas.clear();
+  o.nesterov = "off";
+  std::vector<std::string> ignored;
+  return load_training(o, ignored, Purpose::Train).hash();
+}
+
 void warn_of_other_course(const std::string& folder, const exec::CheckpointHeader& header, const exec::TrainedAs& now,
                           std::vector<std::string>& warnings) {
   if (!header.as.known()) return;
-  const auto text = differences_of_course(header.as.course, now.course);
+  auto text = differences_of_course(header.as.course, now.course);
+  const auto slots = exec::other_slots(header.as, now);
+  if (!slots.begin.empty()) text += "; its optimizer kept no " + joined(slots.begin, " and no ") + ", which begins at 0";
+  if (!slots.end.empty()) text += "; the " + joined(slots.end, " and the ") + " that its optimizer kept is left out";
   if (!text.empty()) warnings.push_back("--resume " + folder + ": was trained with " + text);
 }
 

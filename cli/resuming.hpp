@@ -27,6 +27,9 @@ struct Course {
 
 /// What checkpoints of a training keep of the command that began it.
 [[nodiscard]] exec::TrainedAs trained_as(const ModelOptions&, const Course&, const graph::TrainingGraph&);
+/// The hash of the training of these options, had it the batch of a checkpoint and those of its numbers that decide what an optimizer
+/// keeps.
+[[nodiscard]] std::string hash_as_then(ModelOptions, const exec::CheckpointHeader&);
 /// Warns of the optimizer's numbers, of data and of a schedule that are not as they were when the checkpoint in `folder` was written.
 void warn_of_other_course(const std::string& folder, const exec::CheckpointHeader&, const exec::TrainedAs& now,
                           std::vector<std::string>& warnings);

@@ -49,7 +49,7 @@ CheckpointHeader header_of(Executor& executor, const Training& training, const T
                           graph::average_share(training.graph.optimizer),
                           options.as};
   if (options.resume.empty()) return header;
-  const auto stored = load_checkpoint(options.resume, executor, training, options.hash_with_batch, options.as);
+  const auto stored = load_checkpoint(options.resume, executor, training, options.hash_as_then, options.as);
   if (stored.seed != options.seed)
     throw BadInput("--seed " + std::to_string(options.seed), "checkpoint " + options.resume + " was made with --seed " +
                                                                  std::to_string(stored.seed) + "; give the same to continue it");

@@ -52,8 +52,8 @@ struct TrainerOptions {
   std::string last_instructions;  ///< begin of a file's name, for what the ranks did last when the training fails; empty: none
   std::function<void(const StepReport&)> on_step;  ///< on rank 0
   std::function<bool()> stop_requested;            ///< of this rank: the step ends, a checkpoint is written, and that was it
-  /// The hash of the same model and training with another batch, for a checkpoint that was made with it.
-  std::function<std::string(std::int64_t batch)> hash_with_batch;
+  /// The hash of the same model and training with the batch and the optimizer's numbers of a checkpoint.
+  std::function<std::string(const CheckpointHeader&)> hash_as_then;
 };
 
 struct ResidentMemory {

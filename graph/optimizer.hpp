@@ -78,13 +78,15 @@ struct OptimizerRow {
   bool sees_products = false;  ///< takes more from the backward pass than the gradient
   /// For every parameter that the row takes, before `build` of the first; nullptr: parameters are updated each by itself.
   BegunUpdate (*begin)(GraphBuilder&, const UpdateOperands&, const Attributes&, const std::string& name) = nullptr;
-  bool follows_rate = true;    ///< false: the rate is where its steps begin, and what a schedule makes of it changes nothing
+  bool follows_rate = true;  ///< false: the rate is where its steps begin, and what a schedule makes of it changes nothing
 };
 [[nodiscard]] std::span<const OptimizerRow> optimizer_table();
 /// Throws BadInput listing the names when there is no such optimizer.
 [[nodiscard]] const OptimizerRow& optimizer_row(std::string_view name);
 /// The row by which a parameter is updated: `row`, or that of what it does not take.
 [[nodiscard]] const OptimizerRow& row_for(const OptimizerRow& row, const ParameterUse& use);
+/// The slots of parameters that it takes or does not take which are kept only with a hyperparameter, each name once.
+[[nodiscard]] std::vector<OptimizerSlot> conditional_slots(const OptimizerRow& row);
 /// `settings` with every default filled in. Throws BadInput naming a hyperparameter that the optimizer does not take (and those it takes),
 /// or a value outside its range.
 [[nodiscard]] OptimizerSettings completed(const OptimizerSettings& settings);

@@ -349,6 +349,13 @@ const OptimizerRow& row_for(const OptimizerRow& row, const ParameterUse& use) {
   return row.takes == nullptr || row.takes(use) ? row : row_for(*row.others, use);
 }
 
+std::vector<OptimizerSlot> conditional_slots(const OptimizerRow& row) {
+  auto found = row.others == nullptr ? std::vector<OptimizerSlot>() : conditional_slots(*row.others);
+  for (const OptimizerSlot& slot : row.slots)
+    if (!slot.only_with.empty() && std::ranges::find(found, slot.name, &OptimizerSlot::name) == found.end()) found.push_back(slot);
+  return found;
+}
+
 bool has_moments(const OptimizerRow& row) {
   const auto is_moment = [](const OptimizerSlot& slot) { return slot.name == "exp_avg"; };
   return row.counts_steps || std::ranges::any_of(row.slots, is_moment) || (row.others != nullptr && has_moments(*row.others));

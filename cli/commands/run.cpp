@@ -258,11 +258,7 @@ exec::TrainerOptions trainer_options(const RunOptions& o, const exec::LearningRa
   options.held_out.every = o.eval_every;
   options.held_out.stop_after = o.stop_after;
   options.stop_requested = interrupted;
-  options.hash_with_batch = [model = o.model](std::int64_t batch) mutable {
-    model.batch = batch;
-    std::vector<std::string> ignored;
-    return load_training(model, ignored, Purpose::Train).hash();
-  };
+  options.hash_as_then = [model = o.model](const exec::CheckpointHeader& header) { return hash_as_then(model, header); };
   return options;
 }
 

@@ -275,7 +275,7 @@ std::string what_differs(const Entries& entries, const graph::Graph& graph) {
 
 /// Adam and AdamW make the same graph, and mean something else by weight decay.
 void require_same_optimizer(const TrainedAs& then, const TrainedAs& now, const std::string& folder) {
-  constexpr auto* kOption = "--optimizer";
+  constexpr auto* kOption = TrainedAs::kOptimizer;
   const auto was = then.options.find(kOption), is = now.options.find(kOption);
   if (was == then.options.end() || is == now.options.end() || was->second == is->second) return;
   throw BadInput(kOption + (" " + is->second),
@@ -288,38 +288,48 @@ std::string of_another_training(const CheckpointHeader& header, const TrainedAs&
   return options.empty() ? otherwise : "was trained with " + options + "; what training goes on with must be the same";
 }
 
+/// Whatever the batch and the optimizer's numbers are now.
+bool is_of_training(const CheckpointHeader& header, const Training& training, const HashAsThen& hash_as_then) {
+  const auto& program = training.program;
+  if (header.model_hash == program.model_hash && header.batch == program.batch) return true;
+  return header.model_hash == (hash_as_then ? hash_as_then(header) : program.model_hash);
+}
+
+/// This rank's block, of every age.
+void load_tensor(const std::string& folder, const Entries& entries, Executor& executor, const Training& training, graph::TensorId t) {
+  const auto& tensor = training.graph.graph[t];
+  std::vector<std::byte> block(static_cast<std::size_t>(executor.stored_bytes(t)));
+  for (int age = 0; age < executor.versions(t); ++age) {
+    auto at = entries.find(own_name(training.program, training.world.rank(), tensor));
+    if (at == entries.end()) at = entries.find(aged(tensor.name, age));
+    if (at == entries.end() && age > 0) refuse_without_versions(folder, training.program, tensor);
+    if (at == entries.end()) throw BadInput("--resume " + folder, "holds no tensor " + tensor.name);
+    read_tensor(at->second, tensor, executor.stored_region(t), block);
+    executor.set_stored(t, block, age);
+  }
+}
+
 }  // namespace
 
-CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, const Training& training,
-                                 const HashWithBatch& hash_with_batch, const TrainedAs& now) {
+CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, const Training& training, const HashAsThen& hash_as_then,
+                                 const TrainedAs& now) {
   const auto place = newest_checkpoint(folder, "--resume");
   const auto manifest = read_manifest(place);
   try {
     const auto header = header_of(manifest);
-    const bool other_batch = header.batch != training.program.batch && hash_with_batch;
-    const auto hash = other_batch ? hash_with_batch(header.batch) : training.program.model_hash;
     const auto entries = entries_of(manifest, place);
     require_same_optimizer(header.as, now, folder);
-    if (header.model_hash != hash)
+    if (!is_of_training(header, training, hash_as_then))
       throw BadInput("--resume " + folder,
-                     of_another_training(header, now, "is of another model" + std::string(hash_with_batch ? "" : " or batch")) +
+                     of_another_training(header, now, "is of another model" + std::string(hash_as_then ? "" : " or batch")) +
                          what_differs(entries, training.graph.graph));
     require_same_weights(header.as, now, "--resume " + folder);
     check_parts(manifest, place, training.world);
     executor.continue_after(header.step, header.samples);
-    for (auto t : executor.stored_tensors()) {
-      const auto& tensor = training.graph.graph[t];
-      if (!is_saved(tensor)) continue;
-      std::vector<std::byte> block(static_cast<std::size_t>(executor.stored_bytes(t)));
-      for (int age = 0; age < executor.versions(t); ++age) {
-        auto at = entries.find(own_name(training.program, training.world.rank(), tensor));
-        if (at == entries.end()) at = entries.find(aged(tensor.name, age));
-        if (at == entries.end() && age > 0) refuse_without_versions(folder, training.program, tensor);
-        if (at == entries.end()) throw BadInput("--resume " + folder, "holds no tensor " + tensor.name);
-        read_tensor(at->second, tensor, executor.stored_region(t), block);
-        executor.set_stored(t, block, age);
-      }
-    }
+    const auto slots = other_slots(header.as, now);
+    for (auto t : executor.stored_tensors())
+      if (const auto& tensor = training.graph.graph[t]; is_saved(tensor) && !slots.begins(tensor))
+        load_tensor(folder, entries, executor, training, t);
     read_kept(entries, executor.kept());
     return header;
   } catch (const nlohmann::json::exception& error) {

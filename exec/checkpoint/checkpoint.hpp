@@ -40,11 +40,11 @@ enum class HeldKept : std::uint8_t {
 /// Throws BadInput as load_checkpoint() does; reads no part.
 [[nodiscard]] HeldKept held_kept(const std::string& folder, const plan::Program&, const graph::Graph&);
 
-/// The hash of what is trained, had it another batch.
-using HashWithBatch = std::function<std::string(std::int64_t batch)>;
-/// Collective. Sets every stored tensor, the step and the sample that training goes on with; returns the header. Throws BadInput naming
-/// file and tensor when the checkpoint is missing, half written, damaged or of another model than `now`.
-CheckpointHeader load_checkpoint(const std::string& folder, Executor&, const Training&, const HashWithBatch& hash_with_batch = {},
+/// The hash of what is trained, had it the batch and the optimizer's numbers of a checkpoint.
+using HashAsThen = std::function<std::string(const CheckpointHeader&)>;
+/// Collective. Sets every stored tensor but the slots that begin (OtherSlots), the step and the sample that training goes on with; returns
+/// the header. Throws BadInput naming file and tensor when the checkpoint is missing, half written, damaged or of another model than `now`.
+CheckpointHeader load_checkpoint(const std::string& folder, Executor&, const Training&, const HashAsThen& hash_as_then = {},
                                  const TrainedAs& now = {});
 
 }  // namespace rehearsal::exec

@@ -1,10 +1,13 @@
 #include "exec/checkpoint/trained_as.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/parse_number.hpp"
 #include "exec/checkpoint/checksum.hpp"
 
 namespace rehearsal::exec {
@@ -17,6 +20,11 @@ bool is_in_file(const graph::Contents& contents) {
 std::string text_of_option(const TrainedAs::Texts& texts, const std::string& name) {
   const auto at = texts.find(name);
   return at == texts.end() ? "none" : at->second;
+}
+
+std::optional<double> number_in(const TrainedAs::Texts& course, std::string_view name) {
+  const auto at = course.find(std::string(name));
+  return at == course.end() ? std::nullopt : parse_number<double>(at->second);
 }
 
 }  // namespace
@@ -45,6 +53,22 @@ std::string differences(const TrainedAs::Texts& then, const TrainedAs::Texts& no
     if (was != is) text += (text.empty() ? "" : ", ") + name + " " + was + " (now " + is + ")";
   }
   return text;
+}
+
+bool OtherSlots::begins(const graph::Tensor& tensor) const {
+  return tensor.role == graph::TensorRole::Slot &&
+         std::ranges::any_of(begin, [&](const std::string& slot) { return tensor.name.ends_with("." + slot); });
+}
+
+OtherSlots other_slots(const TrainedAs& then, const TrainedAs& now) {
+  OtherSlots found;
+  const auto optimizer = now.options.find(TrainedAs::kOptimizer);
+  if (optimizer == now.options.end()) return found;
+  for (const auto& slot : graph::conditional_slots(graph::optimizer_row(optimizer->second))) {
+    const auto was = number_in(then.course, slot.only_with), is = number_in(now.course, slot.only_with);
+    if (was && is && (*was == 0) != (*is == 0)) (*was == 0 ? found.begin : found.end).emplace_back(slot.name);
+  }
+  return found;
 }
 
 void require_same_weights(const TrainedAs& then, const TrainedAs& now, const std::string& asking) {

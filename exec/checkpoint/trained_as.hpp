@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/graph.hpp"
+#include "graph/optimizer.hpp"
 
 namespace rehearsal::exec {
 
@@ -18,6 +18,7 @@ struct TrainedAs {
   Texts options;                       ///< of the command, which must be the same when training goes on; the default is left out
   Texts course;                        ///< what may change from one step to the next: the optimizer's numbers, the data
 
+  static constexpr const char* kOptimizer = "--optimizer";  ///< among the options
   /// False of a checkpoint of a version that did not say.
   [[nodiscard]] bool known() const { return !network.empty(); }
 };
@@ -27,6 +28,14 @@ struct TrainedAs {
 
 /// "--clip-norm 1 (now none), --dtype f32 (now f64)": what `then` has otherwise than `now`; empty where all is the same.
 [[nodiscard]] std::string differences(const TrainedAs::Texts& then, const TrainedAs::Texts& now);
+
+/// Names of slots ("momentum_buffer") that only one of two trainings keeps, because the number that they are for is 0 in the other.
+struct OtherSlots {
+  std::vector<std::string> begin, end;  ///< with `now`
+  /// Is the tensor one of those that begin?
+  [[nodiscard]] bool begins(const graph::Tensor&) const;
+};
+[[nodiscard]] OtherSlots other_slots(const TrainedAs& then, const TrainedAs& now);
 
 /// Throws BadInput naming `asking` ("--resume DIR") when untrained weights have other values than those that the checkpoint's training
 /// had, or adapters count with another factor.

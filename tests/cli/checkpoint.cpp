@@ -280,6 +280,30 @@ TEST_CASE("what may change when training goes on is said when it has") {
   CHECK_THAT(resumed("others.bin").err, !contains("was trained with"));
 }
 
+TEST_CASE("momentum begins at 0 where a checkpoint has none, and is left out where it is no longer wanted") {
+  const TemporaryFolder folder;
+  const auto training = [&](const std::string& more, int batch = 4) {
+    return rehearse(std::string("run ") + kGpt + " --lr 0.1 --dtype f64 --format json --batch " + std::to_string(batch) + " " + more);
+  };
+  const auto without = losses_of(training("--steps 5")), with = losses_of(training("--steps 3 --momentum 0.9"));
+  (void)losses_of(training("--steps 2 --checkpoint " + (folder / "without")));
+  (void)losses_of(training("--steps 2 --momentum 0.9 --checkpoint " + (folder / "with")));
+  const auto begun = training("--steps 3 --momentum 0.9 --resume " + (folder / "without"));
+  CHECK_THAT(begun.err, contains("momentum 0.0 (now 0.9); its optimizer kept no momentum_buffer, which begins at 0"));
+  const auto losses = losses_of(begun);
+  REQUIRE(losses.size() == 3);
+  CHECK(losses[0] == Approx(without[2]).epsilon(1e-12));
+  CHECK(losses[1] == Approx(without[3]).epsilon(1e-12));  // the first update is that without momentum
+  CHECK(std::abs(losses[2] - without[4]) > 1e-6);
+  const auto ended = training("--steps 1 --resume " + (folder / "with"));
+  CHECK_THAT(ended.err, contains("momentum 0.9 (now 0.0); the momentum_buffer that its optimizer kept is left out"));
+  CHECK(losses_of(ended).at(0) == Approx(with[2]).epsilon(1e-12));
+  CHECK(with[2] != without[2]);
+  CHECK(training("--steps 1 --resume " + (folder / "with"), 2).status == 0);
+  check_failure(rehearse("run 'zoo:gpt?layers=2&hidden=8&heads=2&seq=4&vocab=11' --batch 4 --dtype f64 --resume " + (folder / "with")), 1,
+                {"another model"});
+}
+
 TEST_CASE("a checkpoint of weights that were not trained goes on with no others") {
   const TemporaryFolder folder;
   const auto model = [&](int seed) {
