@@ -14,23 +14,33 @@
 namespace rehearsal::cli {
 namespace {
 
-/// What ranks keep for themselves is there where as many replicas wrote it by a plan of the same kind.
-void check_kept(const std::string& folder, std::int64_t step, const exec::Training& training, std::vector<std::string>& warnings) {
-  const auto& plan = training.program.plan;
+/// Under a plan whose ranks keep something for themselves: whether it is there.
+void check_wanted(const plan::Plan& plan, const exec::HeldKept& held, const std::string& where, std::int64_t step,
+                  std::vector<std::string>& warnings) {
   const auto* row = plan::compressor(plan.compression.rule);
-  const bool remembers = row != nullptr && row->remembers;
-  if (step <= plan.exact_steps || (!remembers && plan.local_steps == 0)) return;
-  const auto held = exec::held_kept(folder, training.program, training.graph.graph);
-  if (held == exec::HeldKept::All) return;
-  const auto where = "--resume " + folder + ": ", of = " for " + plan::to_text(plan);
-  if (!remembers)
+  const auto of = " for " + plan::to_text(plan);
+  if (row == nullptr || !row->remembers)
     return warnings.push_back(where + "what each replica keeps for itself is not in it" + of +
                               ": all go on with the optimizer's state of the first, and an outer momentum that is not there begins at 0");
-  if (row->of_moments && held == exec::HeldKept::NotAll)
+  if (row->of_moments && !held.not_sent)
     throw Refusal(where + "exact_steps=" + std::to_string(plan.exact_steps) +
                   " takes the second moment for that of so many steps, and the " + "checkpoint has one of " + std::to_string(step) +
                   "; use exact_steps=" + std::to_string(step) + ", or the plan that wrote it");
   warnings.push_back(where + "what ranks had not sent of their gradients is not in it" + of + ", and begins at 0");
+}
+
+/// What ranks keep for themselves is there where as many replicas wrote it by a plan of the same kind.
+void check_kept(const std::string& folder, std::int64_t step, const exec::Training& training, std::vector<std::string>& warnings) {
+  const auto& plan = training.program.plan;
+  const auto* row = plan::compressor(plan.compression.rule);
+  const bool remembers = row != nullptr && row->remembers, by_themselves = plan.local_steps > 0;
+  const auto held = exec::held_kept(folder, training.program, training.graph.graph);
+  const auto where = "--resume " + folder + ": ", now = " under " + plan::to_text(plan);
+  if (!held.all && step > plan.exact_steps) check_wanted(plan, held, where, step, warnings);
+  if (held.loses_state && !by_themselves)
+    warnings.push_back(where + "each replica had an optimizer's state of its own, and" + now + " all go on with that of the first");
+  if (held.loses_not_sent && !remembers) warnings.push_back(where + "what ranks had not sent of their gradients is left out" + now);
+  if (held.loses_outer_momentum) warnings.push_back(where + "the outer momentum that it holds is left out" + now);
 }
 
 }  // namespace

@@ -340,16 +340,35 @@ CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, 
 namespace {
 
 /// Names under which a Program's ranks look for what each keeps for itself, the optimizer's state of replicas included.
-bool holds_all(const Entries& entries, const plan::Program& program, const graph::Graph& graph) {
+struct NamesOfKept {
+  std::set<std::string> names;
+  bool all_held = true;  ///< by a checkpoint
+};
+
+NamesOfKept names_of_kept(const Entries& entries, const plan::Program& program, const graph::Graph& graph) {
+  NamesOfKept found;
+  const auto add = [&](std::string name, bool held) {
+    found.names.insert(std::move(name));
+    found.all_held = found.all_held && held;
+  };
   for (int rank = 0; rank < program.ranks; ++rank) {
     const auto& buffers = program.role(rank).buffers;
-    for (const auto& vector : kept_vectors(program, rank))
-      if (entry_of(entries, vector, buffers[vector.buffer]) == nullptr) return false;
+    for (const auto& vector : kept_vectors(program, rank)) add(vector.name, entry_of(entries, vector, buffers[vector.buffer]) != nullptr);
     for (const auto& b : buffers)
       if (is_stored(b) && is_saved(graph[b.tensor]))
-        if (const auto own = own_name(program, rank, graph[b.tensor]); !own.empty() && !entries.contains(own)) return false;
+        if (auto own = own_name(program, rank, graph[b.tensor]); !own.empty()) add(own, entries.contains(own));
   }
-  return true;
+  return found;
+}
+
+void note_loss(const std::string& name, const graph::Graph& graph, HeldKept& held) {
+  if (name.starts_with(plan::kNotSent)) {
+    held.loses_not_sent = true;
+  } else if (const auto replica = name.rfind(kReplica); replica == std::string::npos) {
+    held.loses_outer_momentum = true;
+  } else if (!name.substr(replica).starts_with(kFirstReplica) && graph.find(name.substr(0, replica)) != graph::TensorId::None) {
+    held.loses_state = true;
+  }
 }
 
 }  // namespace
@@ -359,9 +378,15 @@ HeldKept held_kept(const std::string& folder, const plan::Program& program, cons
   const auto manifest = read_manifest(place);
   try {
     const auto entries = entries_of(manifest, place);
-    if (holds_all(entries, program, graph)) return HeldKept::All;
-    const auto compressed = [](const auto& entry) { return entry.second.front().kept && entry.first.starts_with(plan::kNotSent); };
-    return std::ranges::any_of(entries, compressed) ? HeldKept::OfOtherCompression : HeldKept::NotAll;
+    const auto wanted = names_of_kept(entries, program, graph);
+    HeldKept held;
+    held.all = wanted.all_held;
+    for (const auto& [name, blocks] : entries) {
+      if (!blocks.front().kept) continue;
+      held.not_sent = held.not_sent || name.starts_with(plan::kNotSent);
+      if (!wanted.names.contains(name)) note_loss(name, graph, held);
+    }
+    return held;
   } catch (const nlohmann::json::exception& error) {
     throw BadInput((place / kManifest).string(), std::string("is damaged: ") + platforms::reason_of(error));
   }

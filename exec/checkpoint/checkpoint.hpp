@@ -31,11 +31,12 @@ using StoredValues = std::map<std::string, StoredValue>;
 /// Throws BadInput as load_checkpoint() does; reads no part.
 [[nodiscard]] CheckpointHeader read_checkpoint_header(const std::string& folder);
 
-/// What is there of that which ranks of a Program keep for themselves (exec/checkpoint/checkpoint_part.hpp).
-enum class HeldKept : std::uint8_t {
-  All,
-  OfOtherCompression,  ///< not all; what other replicas had not sent of their gradients, or of gradients that travelled together otherwise
-  NotAll,
+/// What a checkpoint has of that which ranks keep for themselves (exec/checkpoint/checkpoint_part.hpp), seen from a Program that goes on.
+struct HeldKept {
+  bool all = true;        ///< that its ranks look for is there
+  bool not_sent = false;  ///< there is something that a compressor had not sent of gradients, of any kind
+  /// What no rank looks for, and is lost: what was not sent, the optimizer's state of replicas but the first, the momentum of meetings.
+  bool loses_not_sent = false, loses_state = false, loses_outer_momentum = false;
 };
 /// Throws BadInput as load_checkpoint() does; reads no part.
 [[nodiscard]] HeldKept held_kept(const std::string& folder, const plan::Program&, const graph::Graph&);

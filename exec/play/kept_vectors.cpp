@@ -27,7 +27,7 @@ std::string of_parts(const plan::Program& program, int rank) {
 
 }  // namespace
 
-std::string of_replica(const plan::Program& program, int rank) { return "@" + text_of(coordinate_on(program, rank, "dp")); }
+std::string of_replica(const plan::Program& program, int rank) { return kReplica + text_of(coordinate_on(program, rank, "dp")); }
 
 std::vector<KeptVector> kept_vectors(const plan::Program& program, int rank) {
   const auto replica = of_replica(program, rank), parts = of_parts(program, rank);

@@ -17,6 +17,7 @@ struct KeptVector {
   std::string name;     ///< in checkpoints: with the ranks of tp and cp that share it out, and with its replica unless all have the same
   bool written = true;  ///< by this rank; false: by another replica
 };
+inline constexpr const char *kReplica = "@", *kFirstReplica = "@0/";
 /// "@1/4": of the second of four replicas.
 [[nodiscard]] std::string of_replica(const plan::Program&, int rank);
 [[nodiscard]] std::vector<KeptVector> kept_vectors(const plan::Program&, int rank);

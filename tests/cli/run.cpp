@@ -141,6 +141,35 @@ TEST_CASE("replicas of several ranks go on with what each of these keeps") {
   CHECK(losses[1] == whole[5]);
 }
 
+TEST_CASE("what ranks kept for themselves is not lost without a word where a plan has no use for it") {
+  const TemporaryFolder folder;
+  const auto run = [&](const std::string& plan, const std::string& more) {
+    const int ranks = plan.starts_with("dp=1") ? 0 : 2;
+    return rehearse(std::string("run ") + kGpt + " --batch 4 --optimizer adam --format json --plan " + plan + " " + more, ranks);
+  };
+  const std::string state = "each replica had an optimizer's state of its own", momentum = "the outer momentum that it holds is left out",
+                    not_sent = "what ranks had not sent of their gradients is left out";
+  struct Change {
+    std::string before;
+    std::vector<std::pair<std::string, std::vector<std::string>>> after;  ///< plans, and what is said
+  };
+  const std::string apart = "dp=2,local_steps=2", outer = apart + ",outer=nesterov", top = "dp=2,compression=topk:0.1";
+  for (const auto& [before, after] : {Change{apart, {{apart, {}}, {"dp=1", {state}}, {"dp=2", {state}}}},
+                                      Change{outer, {{outer, {}}, {apart, {momentum}}, {"dp=2", {state, momentum}}}},
+                                      Change{top, {{top, {}}, {"dp=1", {not_sent}}, {"dp=2", {not_sent}}}}}) {
+    const auto place = folder / before;
+    (void)result_of(run(before, "--steps 4 --checkpoint " + place));
+    for (const auto& [plan, said] : after) {
+      INFO(before << ", then " << plan);
+      const auto ended = run(plan, "--steps 1 --resume " + place);
+      CHECK(ended.status == 0);
+      for (const auto& text : {state, momentum, not_sent})
+        CHECK((ended.err.find(text) != std::string::npos) == (std::ranges::find(said, text) != said.end()));
+      if (!said.empty()) CHECK_THAT(ended.err, contains(" under " + plan));
+    }
+  }
+}
+
 TEST_CASE("a second moment that has settled later than a plan says is refused") {
   const TemporaryFolder folder;
   const std::string run = "run 'zoo:vit?image=16&patch=8&layers=1&hidden=32&heads=2&classes=5' --batch 8 --optimizer adam --plan dp=2";
