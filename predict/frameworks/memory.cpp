@@ -286,7 +286,7 @@ DeviceMemory device_memory(const RankMemory& m, const costmodel::FrameworkProfil
   const auto allocator = static_cast<std::size_t>(profile.allocator);
   const double factor = c[kFactors[allocator]], reserve = c[kReserves[allocator]] * kGibi;
   if (profile.allocator != costmodel::AllocatorKind::Pytorch) return {m.all() * factor + reserve, m.all() * factor + reserve};
-  const double needed = m.all() + reserve, held = m.weights + m.optimizer + m.gathered + m.gradients + m.apart;
+  const double needed = m.all() * factor + reserve, held = m.weights + m.optimizer + m.gathered + m.gradients + m.apart;
   return {std::clamp(held * factor + reserve, needed, std::max(needed, kMemoryInUse * capacity)), needed};
 }
 
