@@ -224,11 +224,13 @@ plan::Program lowered(const graph::TrainingGraph& training, const plan::Plan& pl
   return program;
 }
 
-std::string interruption(const exec::TrainingOutcome& outcome, const std::string& folder) {
+std::string interruption(const exec::TrainingOutcome& outcome, const RunOptions& o) {
+  const auto& folder = o.checkpoint;
   const auto done = static_cast<std::int64_t>(outcome.losses.size());
   const auto place = "interrupted after step " + std::to_string(outcome.first_step - 1 + done);
-  if (folder.empty()) return place + "; nothing was saved, because no --checkpoint was given";
-  return place + (done > 0 ? "; saved in " + folder : "; nothing new to save in " + folder);
+  const std::string exported = o.trained.empty() ? "" : "; " + o.trained + " was not written";
+  if (folder.empty()) return place + "; nothing was saved, because no --checkpoint was given" + exported;
+  return place + (done > 0 ? "; saved in " + folder : "; nothing new to save in " + folder) + exported;
 }
 
 /// Beside the checkpoints, else among temporary files.
@@ -292,7 +294,7 @@ exec::TrainingOutcome watched(exec::Executor& executor, const exec::Training& jo
   };
   auto outcome = exec::train(executor, job, data, options);
   log.clear();
-  if (outcome.interrupted) watching.terminal.say(interruption(outcome, o.checkpoint));
+  if (outcome.interrupted) watching.terminal.say(interruption(outcome, o));
   for (const auto& s : outcome.stragglers) watching.terminal.say(straggler_text(s));
   if (outcome.gains_no_more) watching.terminal.say(no_gain(outcome));
   return outcome;

@@ -231,7 +231,7 @@ TEST_CASE("nothing is written over what is read") {
     check_failure(run_shell(here + run + " --export m --trace " + other), 1, {"is where --"});
   }
   write_text(setting / "t.json", "{}");
-  for (const std::string output : {"--csv", "--chrome", "--html"})
+  for (const std::string output : {"--csv", "--chrome"})
     check_failure(run_shell(here + "report t.json " + output + " ./t.json"), 1, {output, "is the file that TRACE names"});
   check_failure(run_shell(here + "fit --measured t.json --steps 0 -o t.json"), 1, {"is the file that --measured names"});
   check_failure(rehearse("evaluate " + setting.model() + " --data " + setting.data() + " --outputs " + setting.data()), 1,

@@ -283,11 +283,16 @@ TEST_CASE("metrics have a line a step and the result's losses") {
 
 TEST_CASE("the memory of a run is that of the rank that needs most, which estimate says") {
   const std::string job = "\"zoo:resnet18?image=64\" --batch 8 --plan pp=2,micro_batch=4,bn=local --format json ";
-  const auto memory = result_of(rehearse("run --steps 1 " + job, 2)).at("memory_bytes");
+  const auto memory = result_of(rehearse("run --steps 1 " + job, 2, "OMP_NUM_THREADS=1 ")).at("memory_bytes");
   const auto& ranks = memory.at("per_rank");
   CHECK(memory.at("predicted") == std::max(ranks[0].at("predicted_bytes"), ranks[1].at("predicted_bytes")));
   CHECK(ranks[0].at("predicted_bytes") < ranks[1].at("predicted_bytes"));
-  const auto estimated = result_of(rehearse("estimate --platform xeon-2s-10gbe --devices 2 --framework rehearse " + job));
+  // On two devices with a core each: workspaces are of every thread.
+  const TemporaryFolder folder;
+  auto platform = nlohmann::json::parse(rehearse("platform show xeon-2s-10gbe").out);
+  platform.at("nodes")[0].at("devices") = platform.at("nodes")[0]["host_cores"] = 2;
+  write_text(folder / "two.json", platform.dump());
+  const auto estimated = result_of(rehearse("estimate --devices 2 --framework rehearse --platform " + (folder / "two.json") + " " + job));
   CHECK(estimated.at("memory_bytes").at("value") == memory.at("predicted"));
 }
 

@@ -84,8 +84,11 @@ TEST_CASE("a signal to any rank ends the step, saves, and is no loss") {
 TEST_CASE("without --checkpoint the line says that nothing was saved") {
   Stopped job;
   job.checkpoint = false;
+  job.plan = "--export " + (job.folder / "trained.onnx");
   const auto ended = job.end();
   CHECK(ended.status == 75);
+  CHECK_THAT(ended.err, contains("trained.onnx was not written"));
+  CHECK(!fs::exists(job.folder / "trained.onnx"));
   CHECK(lines_of(ended.err, "interrupted after step ") == 1);
   CHECK_THAT(ended.err, contains("nothing was saved"));
   CHECK(!fs::exists(job.saved()));
@@ -110,8 +113,8 @@ TEST_CASE("a launcher that has stopped reading what ranks print still learns the
   const std::string metrics = folder / "m.jsonl", status = folder / "status.";
   const std::string rank =
       "sh -c 'trap : INT TERM; \"" REHEARSAL_COMMAND "\" \"$@\"; echo $? > " + status + "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-0}}' rank ";
-  const std::string job = REHEARSAL_MPIRUN " -n 2 " + rank +
-                          run("--plan dp=2 --steps 100000000 --metrics " + metrics + " --checkpoint " + (folder / "saved"));
+  const std::string job =
+      REHEARSAL_MPIRUN " -n 2 " + rank + run("--plan dp=2 --steps 100000000 --metrics " + metrics + " --checkpoint " + (folder / "saved"));
   const auto ended = run_shell("touch " + metrics + "; " + job + " & job=$!; while [ \"$(wc -l < " + metrics +
                                ")\" -lt 1100 ] && kill -0 $job; do sleep 0.05; done; kill -INT $job; wait $job");
   INFO(ended.err);

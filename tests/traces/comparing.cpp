@@ -110,6 +110,7 @@ TEST_CASE("traces of different programs are not compared") {
   CHECK_THROWS_WITH(compare(t, other), contains("dp=2,micro_batch=1"));
   other = t;
   other.batch = 8;
+  other.model_hash = "4567";  // which is of the batch, too
   CHECK_THROWS_WITH(compare(t, other), contains("different batches"));
   other = t;
   other.ranks.clear();
