@@ -170,7 +170,9 @@ TEST_CASE("a plan that was searched on another machine, or does not fit this one
   CHECK_THAT(other.err, contains("was searched on dgx-a100; on dgx-h100 another plan may be quicker"));
   const TemporaryFolder folder;
   const auto large = folder / "large.json";
-  (void)rehearse("search zoo:llama3-8b --batch 2 --platform dgx-h200 --devices 2 --dtype f16 --optimizer sgd --plan dp=2 -o " + large);
+  (void)rehearse(
+      "search zoo:llama3-8b --batch 2 --platform dgx-h200 --devices 2 --dtype f16 --optimizer sgd --plan dp=2 --framework rehearse -o " +
+      large);
   CHECK_THAT(rehearse("launch slurm " + large + " --platform dgx1-v100 --nodes 1").err, contains("on dgx1-v100 the plan needs "));
 }
 
