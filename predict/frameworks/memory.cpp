@@ -101,13 +101,14 @@ class StageMemory {
     RankMemory m;
     m.stage = stage_;
     add_states(m);
-    m.host += kept().offloaded * passes();
+    const auto keeps = kept();
+    m.host += keeps.offloaded * passes();
     for_moments(m, [&m](const RankMemory::Moment& moment) {
       m.activations = std::max(m.activations, moment.activations);
       m.apart = std::max(m.apart, moment.at_work);
       if (moment.all() > m.passing.all()) m.passing = moment;
     });
-    m.apart += kept().each * passes() + kept().under_way + logits() + m.update;
+    m.apart += keeps.each * passes() + keeps.under_way + logits() + m.update;
     const RankMemory::Moment updating{m.gradients, m.update, 0};
     m.fullest = updating.all() > m.passing.all() ? updating : m.passing;
     return m;
@@ -286,7 +287,7 @@ DeviceMemory device_memory(const RankMemory& m, const costmodel::FrameworkProfil
   const auto allocator = static_cast<std::size_t>(profile.allocator);
   const double factor = c[kFactors[allocator]], reserve = c[kReserves[allocator]] * kGibi;
   if (profile.allocator != costmodel::AllocatorKind::Pytorch) return {m.all() * factor + reserve, m.all() * factor + reserve};
-  const double needed = m.all() * factor + reserve, held = m.weights + m.optimizer + m.gathered + m.gradients + m.apart;
+  const double needed = m.all() + reserve, held = m.weights + m.optimizer + m.gathered + m.gradients + m.apart;
   return {std::clamp(held * factor + reserve, needed, std::max(needed, kMemoryInUse * capacity)), needed};
 }
 
