@@ -196,9 +196,11 @@ class Searching {
     }
   }
 
-  /// Whether even those do not fit that keep least: sharded as far as can be, everything recomputed.
+  /// Whether even those do not fit that keep least: sharded as far as can be, everything recomputed. Where all of them are refused, nobody
+  /// knows.
   bool none_fits(const PlanSpace& space, const std::vector<plan::Plan>& variants) {
     const auto most = std::ranges::max(variants, {}, [](const plan::Plan& p) { return std::pair(p.sequence_parallel, p.zero); });
+    bool asked = false;
     for (const auto& variant : variants) {
       // Under the last degree of sharding, layers at work are gathered again: a small model may need more than with the one before.
       if (variant.sequence_parallel != most.sequence_parallel || variant.zero < most.zero - 1 || variant.order != most.order ||
@@ -207,11 +209,12 @@ class Searching {
       try {
         const auto outlook = predictor_.outlook(space.recomputing(variant).back());
         if (outlook.memory_bytes == 0 || outlook.fits()) return false;
+        asked = true;
       } catch (const Refusal&) {
         continue;
       }
     }
-    return !variants.empty();
+    return asked;
   }
 
   void skip(const PlanSpace& space, std::span<const plan::Plan> sizes) {
