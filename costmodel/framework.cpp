@@ -194,17 +194,20 @@ const FrameworkProfile& known_framework(const std::string& where, std::string_vi
   return *find_framework(known_name(where, name, names_of_rows(framework_profiles(), &FrameworkProfile::name)));
 }
 
+std::optional<NameMatch> named_by(const std::vector<std::string>& beginnings, const platforms::Device& device) {
+  std::optional<NameMatch> best;
+  for (const auto& beginning : beginnings) {
+    const bool product = !beginning.empty() && device.name.starts_with(beginning);
+    if (product || device.generation.starts_with(beginning)) best = std::max(best, std::optional(NameMatch{product, beginning.size()}));
+  }
+  return best;
+}
+
 const FrameworkProfile& usual_framework(const platforms::Device& device, ModelKind kind) {
-  const FrameworkProfile* usual = device.kind == platforms::DeviceKind::Cpu ? &own_framework() : nullptr;
-  std::size_t longest = 0;
-  for (const auto& p : framework_profiles())
-    for (const auto& beginning : p.usual_on[static_cast<std::size_t>(kind)]) {
-      if (device.kind == platforms::DeviceKind::Cpu || !device.generation.starts_with(beginning)) continue;
-      if (usual != nullptr && beginning.size() <= longest) continue;
-      longest = beginning.size();
-      usual = &p;
-    }
-  ensure(usual != nullptr, "a profile is usual on every generation");
+  if (device.kind == platforms::DeviceKind::Cpu) return own_framework();
+  const auto match = [&](const FrameworkProfile& p) { return named_by(p.usual_on[static_cast<std::size_t>(kind)], device); };
+  const auto usual = std::ranges::max_element(framework_profiles(), {}, match);
+  ensure(match(*usual).has_value(), "a profile is usual on every generation");
   return *usual;
 }
 

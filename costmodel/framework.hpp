@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -105,14 +107,24 @@ struct FrameworkProfile {
                                   std::string_view value);
   AllocatorKind allocator = AllocatorKind::Pytorch;
   std::string default_precision;  ///< of its recipes; "narrowest": what the device has, fp8 for decoders; empty: bf16, images fp32
-  /// Generations of devices (or how they begin) on which models of a kind are usually run so; of several profiles the longest beginning
-  /// counts, and "" stands for every generation.
+  /// Devices on which models of a kind are usually run so: beginnings of their generation or of their name (named_by()); "" stands for
+  /// every generation.
   std::array<std::vector<std::string>, kModelKinds> usual_on;
   /// Keys of a plan that its recipes set, and the values: taken where a plan says nothing of them and does not fit without them.
   std::map<std::string, std::string> usual_keys;
   std::string release_of;  ///< the profile that says all of it but what this one says itself; empty: none
   std::string successor;   ///< the profile of the releases that Hopper and newer devices run; empty: this one
 };
+
+/// How closely a beginning of a name says which device is meant: that of a product more closely than that of a generation, a long one more
+/// closely than a short one.
+struct NameMatch {
+  bool product = false;
+  std::size_t length = 0;
+  auto operator<=>(const NameMatch&) const = default;
+};
+/// The closest; nothing where none is a beginning of the device's name or generation.
+[[nodiscard]] std::optional<NameMatch> named_by(const std::vector<std::string>& beginnings, const platforms::Device&);
 
 /// Throws BadInput naming `where` and the key that is wrong.
 [[nodiscard]] FrameworkProfile framework_from_json_text(const std::string& text, const std::string& where);

@@ -228,11 +228,9 @@ void add_missing_kinds(const PlanQuestion& q, Violations& v) {
   }
 }
 
-/// Whether some kind of models is usually run so on the device's generation.
+/// Whether some kind of models is usually run so on the device.
 bool is_usual_on(const platforms::Device& device, const costmodel::FrameworkProfile& profile) {
-  return std::ranges::any_of(profile.usual_on, [&](const auto& beginnings) {
-    return std::ranges::any_of(beginnings, [&](const auto& beginning) { return device.generation.starts_with(beginning); });
-  });
+  return std::ranges::any_of(profile.usual_on, [&](const auto& beginnings) { return costmodel::named_by(beginnings, device).has_value(); });
 }
 
 /// ", or --framework a, b": those that have the value beside the plan's other ones.
