@@ -50,6 +50,11 @@ struct StageClocksAnswer {
   double slower = 0, saved = 0;  ///< shares of the step's time and of its energy at full clocks
 };
 
+/// Whether what is needed is at most the capacity and so much of it beyond.
+[[nodiscard]] inline bool fits_with(double margin, std::int64_t bytes, std::int64_t capacity) {
+  return static_cast<double>(bytes) <= static_cast<double>(capacity) * (1 + margin);
+}
+
 struct Assessment {
   plan::Plan plan;
   std::string platform;   ///< its name
@@ -73,8 +78,9 @@ struct Assessment {
   /// 0: all of it.
   std::int64_t memory_needed = 0;
   std::string memory_rests_on;
-  double memory_median_error = 0;  ///< of predictions made alike, where they are not exact
   std::int64_t memory_capacity = 0;
+  double memory_margin =
+      0;  ///< share of the capacity that a plan may need beyond it and fit, since predictions made alike are off; 0: exact
   int worst_rank = 0;
   std::int64_t host_bytes = 0;  ///< that the worst rank offloads
   std::vector<std::int64_t> memory_by_category;
@@ -88,10 +94,8 @@ struct Assessment {
   std::string shares;                 ///< of the batch, where devices or shares differ: a sentence
   std::vector<std::string> warnings;  ///< what the plan does that its user may not expect
   [[nodiscard]] bool fits() const { return memory_bytes <= memory_capacity; }
-  /// Fits, or is too large by no more than the median error of such predictions.
-  [[nodiscard]] bool may_fit() const {
-    return static_cast<double>(memory_bytes) <= static_cast<double>(memory_capacity) * (1 + memory_median_error);
-  }
+  /// Fits, or is too large by no more than the margin.
+  [[nodiscard]] bool may_fit() const { return fits_with(memory_margin, memory_bytes, memory_capacity); }
 };
 
 using PassListener = std::function<void(const plan::PassResult&)>;

@@ -43,14 +43,12 @@ struct Outlook {
   std::int64_t memory_bytes = 0;  ///< as closed() will say, or at least; 0: not known
   bool checked = false;           ///< closed() will not refuse the plan, and say just this memory; else it may say more
   std::int64_t memory_capacity = 0;
-  double memory_median_error = 0;  ///< as closed() will say
-  Seconds step;                    ///< closed() will not say less
-  costmodel::JobCost cost;         ///< of one step: nor less than this
+  double memory_margin = 0;  ///< as closed() will say
+  Seconds step;              ///< closed() will not say less
+  costmodel::JobCost cost;   ///< of one step: nor less than this
   [[nodiscard]] bool fits() const { return memory_bytes <= memory_capacity; }
   /// Assessment::may_fit()
-  [[nodiscard]] bool may_fit() const {
-    return static_cast<double>(memory_bytes) <= static_cast<double>(memory_capacity) * (1 + memory_median_error);
-  }
+  [[nodiscard]] bool may_fit() const { return fits_with(memory_margin, memory_bytes, memory_capacity); }
 };
 
 class Predictor {

@@ -51,6 +51,8 @@ TEST_CASE("decoders whose parameters are sharded are run with FSDP where attenti
   };
   CHECK(name("A100-SXM4-80GB") == "composer");
   CHECK(name("H100-SXM5-80GB") == "torchtitan");
+  CHECK(name("B200-SXM-180GB") == "torchtitan");
+  CHECK(name("GB200-186GB") == "nemo-26.06");  // of the same generation: by its name
   CHECK(name("V100-SXM2-16GB") == "deepspeed");
 }
 
@@ -71,14 +73,14 @@ TEST_CASE("a plan that fits only as recipes have it is answered so, unless it na
   const double given = bytes("dp=2,tp=4"), with = bytes("dp=2,tp=4,zero=1,sequence_parallel=on");
   REQUIRE(with < given);
   CHECK_FALSE(usual("dp=2,tp=4").has_value());  // it fits
-  constexpr double kMedianError = 0.073;        // a plan that is too large by less may fit
-  platform.nodes.front().device.memory.value = Bytes(1.001 * with / (1 + kMedianError));
+  constexpr double kMargin = 0.036;        // a plan that is too large by less may fit
+  platform.nodes.front().device.memory.value = Bytes(1.001 * with / (1 + kMargin));
   const auto remedy = usual("dp=2,tp=4");
   REQUIRE(remedy.has_value());
   CHECK(remedy->changes == std::vector<std::string>{"sequence_parallel=on", "zero=1"});
   CHECK(remedy->assessment.plan == plan::parse_plan("dp=2,tp=4,zero=1,sequence_parallel=on"));
   CHECK_FALSE(usual("dp=2,tp=4,zero=0").has_value());  // asked for so, and the other key alone is not enough
-  platform.nodes.front().device.memory.value = Bytes(0.999 * with / (1 + kMedianError));
+  platform.nodes.front().device.memory.value = Bytes(0.999 * with / (1 + kMargin));
   CHECK_FALSE(usual("dp=2,tp=4").has_value());
 }
 
@@ -117,8 +119,8 @@ TEST_CASE("a pipeline that says no schedule and fits only as recipes have it is 
   REQUIRE(without < with);
   REQUIRE(with < given);
   const auto remedy_in = [&](double memory) {
-    constexpr double kMedianError = 0.073;  // a plan that is too large by less may fit
-    platform.nodes.front().device.memory.value = Bytes(memory / (1 + kMedianError));
+    constexpr double kMargin = 0.036;  // a plan that is too large by less may fit
+    platform.nodes.front().device.memory.value = Bytes(memory / (1 + kMargin));
     return ask("nemo", [&](Predictor& p) { return usual_remedy(p, plan::parse_plan(plan), plan::named_keys(plan))->changes; });
   };
   CHECK(remedy_in((without + with) / 2) == Changes{"zero=1"});
