@@ -27,11 +27,11 @@ struct PlanQuestion {
 };
 
 /// A row for every key of a plan: what a framework refuses of it.
-struct PlanRule {
+struct PlanKeyRule {
   std::string_view key;
   void (*check)(const PlanQuestion&, std::vector<plan::Violation>&);  ///< nullptr: every value is honoured
 };
-[[nodiscard]] std::span<const PlanRule> plan_rules();
+[[nodiscard]] std::span<const PlanKeyRule> plan_key_rules();
 
 /// Everything that stands in the plan's way, but what only the model's operators know.
 [[nodiscard]] std::vector<plan::Violation> plan_violations(const PlanQuestion&);
