@@ -306,7 +306,7 @@ TrainingOutcome train(Executor& executor, const Training& training, DataSource& 
   if (options.on_nan == OnNan::Skip && plan::crosses_steps(program))
     throw Refusal("--on-nan skip: under schedule=" + program.plan.schedule +
                   " a step has begun before the loss of the one before is known, and cannot be left out; use a schedule with a flush");
-  training.world.describe_notes_by([&training](int rank, const Note& note) { return described(training, rank, note); });
+  training.world.describe_notes_by([&training](int rank, const BoardNote& note) { return described(training, rank, note); });
   try {
     return Run(executor, training, data, options).play();
   } catch (const EnvironmentFailure& failure) {
