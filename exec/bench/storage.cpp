@@ -142,7 +142,7 @@ std::vector<std::string> pictures_of(const std::vector<std::string>& files) {
 std::optional<BytesPerSecond> decoding_of(const std::vector<std::string>& files, double seconds) {
   const auto pictures = pictures_of(files);
   if (pictures.empty()) return std::nullopt;
-  const Wanted wanted{"image", {DType::F32, {1, 3, kPictureSide, kPictureSide}}};
+  const WantedTensor wanted{"image", {DType::F32, {1, 3, kPictureSide, kPictureSide}}};
   const PictureInput input(wanted, {}, pictures.front());
   std::vector<Done> done(static_cast<std::size_t>(cores_of_node()));
   on_threads(done.size(), pictures, seconds, [&](std::size_t thread, const std::string& path) {
