@@ -114,8 +114,8 @@ jobs::PolicySettings settings_of(const JobsOptions& o, const std::vector<const j
 }
 
 std::vector<jobs::JobEntry> jobs_in(const std::string& path, Terminal& terminal) {
-  if (!jobs::is_trace_file(path)) return jobs::read_jobs_file(path);
-  auto trace = jobs::read_trace_file(path);
+  if (!jobs::is_job_trace_file(path)) return jobs::read_jobs_file(path);
+  auto trace = jobs::read_job_trace_file(path);
   const auto left_out = [&](int rows, const char* why) {
     if (rows > 0) terminal.warn(path + ": " + std::to_string(rows) + (rows > 1 ? " rows are" : " row is") + " left out, " + why);
   };
