@@ -359,7 +359,7 @@ void require_possible_values(const ModelOptions& o) {
   (void)graph::completed(optimizer_of(o));
 }
 
-graph::TrainingOptions roles_of(const ModelOptions& o, const std::vector<formats::ExporterDamage>& damage) {
+graph::TrainingOptions roles_asked_for(const ModelOptions& o, const std::vector<formats::ExporterDamage>& damage) {
   graph::TrainingOptions options;
   options.freeze = with_stored_names(o.freeze, damage);
   options.train = with_stored_names(o.train, damage);
@@ -372,7 +372,7 @@ graph::TrainingGraph load_training(const ModelOptions& o, std::vector<std::strin
   warnings.insert(warnings.end(), loaded.warnings.begin(), loaded.warnings.end());
   auto model = graph::with_initial_values(loaded.graph);
   model = with_element_type(std::move(model), element_type(o), warnings);
-  auto options = roles_of(o, loaded.damage);
+  auto options = roles_asked_for(o, loaded.damage);
   options.loss = o.loss;
   options.target_name = o.target;
   options.optimizer = optimizer_of(o);

@@ -76,7 +76,7 @@ enum class Purpose : std::uint8_t { Predict, Train };
 [[nodiscard]] graph::TrainingGraph load_training(const ModelOptions&, std::vector<std::string>& warnings,
                                                  Purpose purpose = Purpose::Predict);
 /// What --freeze and --train say.
-[[nodiscard]] graph::TrainingOptions roles_of(const ModelOptions&, const std::vector<formats::ExporterDamage>&);
+[[nodiscard]] graph::TrainingOptions roles_asked_for(const ModelOptions&, const std::vector<formats::ExporterDamage>&);
 /// The model after training, for batches of this size, in f64 where --dtype says so and in f32 otherwise.
 [[nodiscard]] graph::EvaluationGraph load_evaluation(const ModelOptions&, std::int64_t batch);
 /// The arithmetic whose peak applies, as platforms name it; and the element type in memory.

@@ -286,7 +286,7 @@ StepInput input_of(const InputQuestion& q, const platforms::Platform& platform, 
   return found;
 }
 
-std::string grounds_of(const InputQuestion& q, const platforms::Platform& platform) {
+std::string grounds_of_input(const InputQuestion& q, const platforms::Platform& platform) {
   const auto& storage = storage_of(platform.nodes.front());
   std::vector<std::string> says;
   if (on_disk(q, platform)) {

@@ -92,7 +92,7 @@ TEST_CASE("decoding takes the rank's threads, on its share of the cores") {
   s.q.data.work.reset();
   s.of_node().decoding.reset();
   CHECK(part(s.input().first, InputPart::Decoding) == Approx(0.5 / 16));
-  CHECK_THAT(grounds_of(s.q, s.platform), contains("assumed"));
+  CHECK_THAT(grounds_of_input(s.q, s.platform), contains("assumed"));
   s.q.data.jpeg.reset();
   CHECK(part(s.input().first, InputPart::Decoding) == 0);
 }
