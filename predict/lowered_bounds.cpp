@@ -31,8 +31,7 @@ struct MicroBatches {
 };
 MicroBatches even_micro_batches(const plan::Plan& plan, std::int64_t batch) {
   if (batch % plan.dp != 0 || (plan.shares != "speed" && plan.shares != "equal")) return {};
-  const auto own = batch / plan.dp;
-  const auto samples = plan.micro_batch.value_or(own);
+  const auto own = plan.replica_batch(batch), samples = plan.slot_batch(batch);
   if (own % samples != 0) return {};
   return {samples, own / samples};
 }

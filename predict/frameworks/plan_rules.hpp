@@ -21,8 +21,8 @@ struct PlanQuestion {
   const SplitLimits& limits;
   std::int64_t batch = 1;
 
-  [[nodiscard]] std::int64_t replica_batch() const { return std::max<std::int64_t>(1, batch / plan.dp); }
-  [[nodiscard]] std::int64_t micro_batch() const { return plan.micro_batch.value_or(replica_batch()); }
+  [[nodiscard]] std::int64_t replica_batch() const { return plan.replica_batch(batch); }
+  [[nodiscard]] std::int64_t micro_batch() const { return plan.slot_batch(batch); }
   [[nodiscard]] int micro_batches() const { return static_cast<int>(std::max<std::int64_t>(1, replica_batch() / micro_batch())); }
 };
 
