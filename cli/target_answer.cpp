@@ -9,8 +9,8 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
-#include "base/mean.hpp"
 #include "base/parse_number.hpp"
+#include "base/statistics.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/budget_answer.hpp"
 #include "cli/help/help_page.hpp"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/mean.hpp"
+#include "base/statistics.hpp"
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/finite_steps.hpp"
 #include "exec/play/last_instructions.hpp"
@@ -57,12 +57,6 @@ CheckpointHeader header_of(Executor& executor, const Training& training, const T
   header.samples = stored.samples;
   header.evaluated = stored.evaluated;
   return header;
-}
-
-double median_of_trainer(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 /// Where the ranks of this node leave what they did last; empty when nobody is to know.
@@ -253,7 +247,7 @@ class Run {
     if (noise_) outcome_.noise = noise_->result();
     if (seconds_.size() > static_cast<std::size_t>(kTrainerWarmUp)) seconds_.erase(seconds_.begin(), seconds_.begin() + kTrainerWarmUp);
     // Replicas that run ahead of each other take turns in being slow: the mean of steps is their pace, the median is not.
-    const double step = training_.program.plan.meets_one_by_one() ? mean_of(seconds_) : median_of_trainer(seconds_);
+    const double step = training_.program.plan.meets_one_by_one() ? mean_of(seconds_) : median_of(seconds_);
     outcome_.samples_per_second = seconds_.empty() ? 0 : static_cast<double>(training_.program.batch) / step;
     outcome_.evaluated = header_.evaluated;
     outcome_.device = executor_.device();
