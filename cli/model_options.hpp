@@ -11,7 +11,7 @@
 
 #include "base/dtype.hpp"
 #include "formats/onnx/model_import.hpp"
-#include "graph/inference_graph.hpp"
+#include "graph/evaluation_graph.hpp"
 #include "graph/training.hpp"
 
 namespace CLI {
