@@ -18,7 +18,7 @@
 #include "cli/adapter_option.hpp"
 #include "cli/counts.hpp"
 #include "cli/help/help_page.hpp"
-#include "formats/hugging_face/config.hpp"
+#include "formats/hugging_face/hugging_face_model.hpp"
 #include "formats/onnx/model_import.hpp"
 #include "graph/loss_scaling.hpp"
 #include "graph/narrow_type.hpp"
