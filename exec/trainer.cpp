@@ -21,8 +21,6 @@
 namespace rehearsal::exec {
 namespace {
 
-constexpr std::int64_t kTrainerWarmUp = 2;
-
 std::vector<ResidentMemory> gather_memory(Communicator& world, const plan::Program& program, const Executor& executor) {
   const auto& role = program.role(world.rank());
   const ResidentMemory own{role.memory.arena_bytes + role.memory.host_bytes + plan::center_bytes(program, role), executor.arena_bytes(),
@@ -116,8 +114,8 @@ class Run {
     stall_.add(report.seconds);
     if (report.energy) outcome_.energy = outcome_.energy.value_or(Joules(0)) + *report.energy;
     world_.adopt(stall_);
-    if (static_cast<std::int64_t>(seconds_.size()) > kTrainerWarmUp) waiting_.add(result);
-    const bool warm_up = static_cast<std::int64_t>(outcome_.losses.size()) <= kTrainerWarmUp && options_.steps > kTrainerWarmUp;
+    if (seconds_.size() > traces::kWarmUpSteps) waiting_.add(result);
+    const bool warm_up = outcome_.losses.size() <= traces::kWarmUpSteps && std::cmp_greater(options_.steps, traces::kWarmUpSteps);
     if (recorder_) recorder_->add(report, result, warm_up);
     if (world_.rank() == 0 && options_.on_step) options_.on_step(report);
     if (!std::isfinite(report.loss)) saving_.finish();  // what was saved before stays, whatever follows
@@ -245,7 +243,7 @@ class Run {
 
   void finish() {
     if (noise_) outcome_.noise = noise_->result();
-    if (seconds_.size() > static_cast<std::size_t>(kTrainerWarmUp)) seconds_.erase(seconds_.begin(), seconds_.begin() + kTrainerWarmUp);
+    if (seconds_.size() > traces::kWarmUpSteps) seconds_.erase(seconds_.begin(), seconds_.begin() + traces::kWarmUpSteps);
     // Replicas that run ahead of each other take turns in being slow: the mean of steps is their pace, the median is not.
     const double step = training_.program.plan.meets_one_by_one() ? mean_of(seconds_) : median_of(seconds_);
     outcome_.samples_per_second = seconds_.empty() ? 0 : static_cast<double>(training_.program.batch) / step;
