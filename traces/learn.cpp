@@ -30,8 +30,7 @@ std::string fingerprint(const Trace& trace) {
 }
 
 bool learned_before(const Calibration& c, const Trace& trace) {
-  const auto at = c.context.items.find(kLearnedKey);
-  return at != c.context.items.end() && at->second.find(fingerprint(trace)) != std::string::npos;
+  return c.context.item(kLearnedKey).find(fingerprint(trace)) != std::string::npos;
 }
 
 void note_learned(Calibration& c, const Trace& trace) {
@@ -192,17 +191,11 @@ double predict(const Calibration& c, const platforms::Platform& platform, const 
 /// "NVIDIA H200 (cuda:0)" without which of them it is.
 std::string kind_of_gpu(const std::string& name) { return name.substr(0, name.find(" (cuda:")); }
 
-/// What a context says of the machine; empty: nothing.
-std::string item_of(const costmodel::MachineContext& context, std::string_view key) {
-  const auto item = context.items.find(std::string(key));
-  return item == context.items.end() ? std::string() : item->second;
-}
-
 /// What one GPU needs says nothing of another, nor of a processor. Older traces do not say what measured them.
 void refuse_another_device(const Calibration& c, const Trace& trace) {
   const costmodel::MachineContext measured{{trace.context.begin(), trace.context.end()}};
-  const auto gpu = kind_of_gpu(item_of(measured, costmodel::kGpuItem)), own_gpu = kind_of_gpu(item_of(c.context, costmodel::kGpuItem));
-  const auto cpu = item_of(measured, costmodel::kCpuItem), own_cpu = item_of(c.context, costmodel::kCpuItem);
+  const auto gpu = kind_of_gpu(measured.item(costmodel::kGpuItem)), own_gpu = kind_of_gpu(c.context.item(costmodel::kGpuItem));
+  const auto cpu = measured.item(costmodel::kCpuItem), own_cpu = c.context.item(costmodel::kCpuItem);
   const auto own = own_gpu.empty() ? own_cpu.empty() ? "a processor" : own_cpu : own_gpu, other = gpu.empty() ? cpu : gpu;
   const bool same = gpu.empty() ? cpu.empty() || (own_gpu.empty() && (own_cpu.empty() || own_cpu == cpu)) : own_gpu == gpu;
   if (same) return;
