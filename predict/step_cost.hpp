@@ -12,9 +12,7 @@
 #include "costmodel/cost_model.hpp"
 #include "costmodel/kernel_rows.hpp"
 #include "graph/training.hpp"
-#include "plan/collectives/collective.hpp"
 #include "plan/program/program.hpp"
-#include "platforms/fabric.hpp"
 #include "platforms/platform.hpp"
 
 namespace rehearsal::predict {

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/names.hpp"
+#include "costmodel/accelerator.hpp"
 #include "predict/changes.hpp"
 #include "predict/frameworks/recipe.hpp"
 #include "validation/known_models.hpp"

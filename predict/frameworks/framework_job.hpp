@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "costmodel/accelerator.hpp"
 #include "costmodel/framework.hpp"
+#include "costmodel/precision.hpp"
 #include "plan/plan.hpp"
 #include "platforms/platform.hpp"
 #include "predict/frameworks/expert_load.hpp"

@@ -5,9 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "costmodel/attention_kernels.hpp"
 #include "costmodel/matmul_tiles.hpp"
-#include "graph/op_schema.hpp"
 #include "predict/frameworks/folded_model.hpp"
 #include "predict/frameworks/framework_job.hpp"
 #include "predict/frameworks/model_part.hpp"

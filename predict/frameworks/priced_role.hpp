@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "plan/program/program.hpp"
-#include "predict/frameworks/framework_program.hpp"
+#include "predict/step_cost.hpp"
 
 namespace rehearsal::predict::frameworks {
 

@@ -1,5 +1,6 @@
 #include "predict/frameworks/questions.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include "base/error.hpp"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "costmodel/accelerator.hpp"
 #include "predict/frameworks/memory.hpp"
 
 namespace rehearsal::predict::frameworks {

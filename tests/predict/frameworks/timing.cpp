@@ -1,5 +1,6 @@
 // What a step takes: pipelines, messages, and what waits for what.
 
+#include "costmodel/accelerator.hpp"
 #include "predict/frameworks/groups.hpp"
 #include "tests/catch.hpp"
 #include "tests/predict/frameworks/sample.hpp"
