@@ -67,6 +67,10 @@ enum class Completeness { Trainable, Inspected, Structure };
 [[nodiscard]] double rate_scaling(const ModelOptions&, std::int64_t batch);
 /// Of what changes values and not times, where no training is built. Throws BadInput as load_training() does.
 void require_possible_values(const ModelOptions&);
+/// The name of an arithmetic that goes by several ("float16"). Throws BadInput.
+[[nodiscard]] std::string named_arithmetic(const std::string& text);
+/// NAME or NAME:KEY=VALUE,... as --optimizer has it. Throws BadInput.
+void set_optimizer(const std::string& text, ModelOptions&);
 /// What --optimizer, --lr, ... say, without defaults.
 [[nodiscard]] graph::OptimizerSettings optimizer_of(const ModelOptions&);
 enum class Purpose : std::uint8_t { Predict, Train };
