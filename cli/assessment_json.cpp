@@ -105,7 +105,8 @@ void print_for_plan(Terminal& terminal, Json result, const predict::Assessment& 
     terminal.warn(warning);
     return terminal.print(result);
   }
-  result["fits"] = shortage;
+  result["fits"] = false;
+  result["shortage"] = shortage;
   if (!remedy.empty()) result["remedy"] = remedy;
   terminal.print(result);
   throw Refusal("plan " + plan::to_text(assessment.plan) + " " + shortage + (remedy.empty() ? "" : "; " + remedy));
