@@ -131,6 +131,15 @@ TEST_CASE("a model too large for every plan is refused with what is missing") {
                 3, {"the nearest is", "more than", "GB"});
 }
 
+TEST_CASE("a plan that does not fit is answered with what it lacks, and ends with 3") {
+  const auto ended = rehearse("estimate zoo:llama3-70b --platform dgx-h100 --devices 8 --batch 8 --dtype bf16 --plan dp=8 --format json");
+  CHECK(ended.status == 3);
+  const auto answer = nlohmann::json::parse(ended.out);
+  CHECK(answer.at("fits") == false);
+  CHECK(answer.at("memory_bytes").at("value") > answer.at("memory_bytes").at("capacity"));
+  CHECK_THAT(answer.at("shortage").get<std::string>(), contains("more than the 85.9 GB that its device has"));
+}
+
 TEST_CASE("a key that measurements give twice is refused") {
   const auto file = std::filesystem::temp_directory_path() / "rehearsal_refusals.json";
   std::ofstream(file) << R"({"calibration": {"schema": 1, "schema": 1}})";
