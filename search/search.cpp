@@ -237,11 +237,24 @@ class Searching {
       }
       useful_ = false;
       static_cast<void>(assess(plans[n]));
+      if (n == 0 && refused_ && is_refused(plans.back())) {  // nothing between can be what keeping everything and nothing cannot
+        result_.pruned[kCannotRun] += static_cast<std::int64_t>(plans.size() - 1);
+        return true;
+      }
       if (!useful_ || plans[n].recompute.rule != plan::RecomputeRule::None || by == nullptr || !by->hurt_by_recomputing) continue;
       result_.pruned[kRecomputesInVain] += static_cast<std::int64_t>(plans.size() - n - 1);
       return true;
     }
     return true;
+  }
+
+  [[nodiscard]] bool is_refused(const plan::Plan& plan) {
+    try {
+      static_cast<void>(predictor_.outlook(plan));
+    } catch (const Refusal&) {
+      return true;
+    }
+    return false;
   }
 
   std::string prune(const char* reason) {
@@ -251,6 +264,7 @@ class Searching {
 
   /// Empty when the plan was assessed and fits, or cannot win; otherwise why not.
   std::string assess(const plan::Plan& plan) {
+    refused_ = false;
     try {
       return assess_known(plan);
     } catch (const plan::NoMicroBatches& refusal) {
@@ -258,6 +272,7 @@ class Searching {
       last_refusal_ = refusal.what();
       prune("micro-batches cannot run");
     } catch (const Refusal& refusal) {
+      refused_ = true;
       last_refusal_ = refusal.what();
       prune(kCannotRun);
     }
@@ -334,8 +349,9 @@ class Searching {
   std::set<std::string> scouted_;  ///< need not be assessed again
   std::int64_t walked_ = 0;
   bool stopped_ = false;
-  bool loops_ = true;    ///< until a plan with micro-batches has shown that the model has none
-  bool useful_ = false;  ///< the plan assessed last fits, and keeps all limits (a limit of memory may need recomputation)
+  bool loops_ = true;     ///< until a plan with micro-batches has shown that the model has none
+  bool refused_ = false;  ///< the plan assessed last
+  bool useful_ = false;   ///< the plan assessed last fits, and keeps all limits (a limit of memory may need recomputation)
   bool given_ = false;
   std::vector<predict::Assessment> doubtful_;
   double last_value_ = 0;
