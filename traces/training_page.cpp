@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/parse_number.hpp"
+#include "base/text_lines.hpp"
 #include "base/xml.hpp"
 
 namespace rehearsal::traces {
@@ -213,10 +214,10 @@ MetricsFile read_metrics(const std::string& path) {
   MetricsFile file{path, {}};
   const bool table = path.ends_with(".csv");
   std::vector<std::string> names;
-  std::size_t number = 0;
-  for (std::string line; std::getline(in, line);) {
+  TextLines lines(in);
+  for (std::string line; lines.next(line);) {
     if (in.eof()) break;  // no end of line: it is being written
-    ++number;
+    const auto number = static_cast<std::size_t>(lines.number());
     if (line.empty()) continue;
     if (table && names.empty()) {
       names = cells_of(line);

@@ -14,6 +14,7 @@
 #include "base/error.hpp"
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
+#include "base/text_lines.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
 #include "cli/goodput_options.hpp"
@@ -134,7 +135,7 @@ std::string read_whole_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
   if (!in || !(text << in.rdbuf())) throw BadInput(path, "cannot be read, or is empty; write one plan a line");
-  return text.str();
+  return without_byte_order_mark(text.str());
 }
 
 /// "line 3", and the plan that stands there.
