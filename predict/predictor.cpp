@@ -27,7 +27,7 @@ std::vector<std::int64_t> all_divisors(std::int64_t n) {
 
 }  // namespace
 
-plan::Plan default_plan(Predictor& predictor) {
+plan::Plan widest_replicas(Predictor& predictor) {
   plan::Plan plan;
   const auto devices = platforms::device_count(predictor.platform());
   plan.dp = static_cast<int>(std::min<std::int64_t>(devices, predictor.batch()));
@@ -37,6 +37,11 @@ plan::Plan default_plan(Predictor& predictor) {
         plan.dp = static_cast<int>(d);
         break;
       }
+  return plan;
+}
+
+plan::Plan default_plan(Predictor& predictor) {
+  auto plan = widest_replicas(predictor);
   auto assessment = predictor.closed(plan);
   std::int64_t micro_batch = (predictor.batch() + plan.dp - 1) / plan.dp;
   while (!assessment.fits() && micro_batch > 1) {
