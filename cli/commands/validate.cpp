@@ -29,17 +29,6 @@ struct ValidateOptions {
   std::string measured, machine, family, html, answers, against, through = "closed";
 };
 
-void warn_of(Terminal& terminal, const std::string& what, const std::set<std::string>& names) {
-  constexpr std::size_t kMost = 12;
-  if (names.empty()) return;
-  std::string text = what;
-  std::size_t said = 0;
-  for (const auto& name : names)
-    if (said++ < kMost) text += " " + name;
-  if (said > kMost) text += " and " + std::to_string(said - kMost) + " more";
-  terminal.warn(text);
-}
-
 void keep_family(std::vector<validation::Record>& records, const std::string& family) {
   std::set<std::string_view> families;
   for (const auto& r : records) families.insert(r.family);
