@@ -1,6 +1,7 @@
 #pragma once
 // Files of text as people hand them over: some editors and spreadsheets begin them with a byte-order mark and end lines with CR LF.
 
+#include <fstream>
 #include <istream>
 #include <string>
 #include <string_view>
@@ -13,6 +14,9 @@ inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   return text;
 }
+
+/// Throws BadInput naming the path where it is a folder, or cannot be read.
+[[nodiscard]] std::ifstream open_text(const std::string& path);
 
 /// Lines of a text from its beginning, without the mark and without what ends them.
 class TextLines {

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <sstream>
 
 #include <nlohmann/json.hpp>
@@ -209,8 +208,7 @@ std::string summary(const MetricsFile& training, std::size_t number) {
 }  // namespace
 
 MetricsFile read_metrics(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw BadInput(path, "cannot be read");
+  auto in = open_text(path);
   MetricsFile file{path, {}};
   const bool table = path.ends_with(".csv");
   std::vector<std::string> names;

@@ -141,8 +141,8 @@ int play_jobs(const JobsOptions& o, Terminal& terminal) {
     terminal.out() << jobs::jobs_schema();
     return 0;
   }
-  if (o.file.empty()) throw BadInput("JOBS", "give a file of jobs; `rehearse jobs --schema` says what stands in one");
-  if (o.platform.platform.empty()) throw BadInput("--platform", "say on which cluster the jobs run; `rehearse platform list` has some");
+  if (o.file.empty()) throw WrongUsage("JOBS", "give a file of jobs; `rehearse jobs --schema` says what stands in one");
+  if (o.platform.platform.empty()) throw WrongUsage("--platform", "say on which cluster the jobs run; `rehearse platform list` has some");
   if (!o.picture.empty()) require_place(o.picture);
   const auto policies = policies_of(o);
   const auto settings = settings_of(o, policies);

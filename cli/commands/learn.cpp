@@ -107,6 +107,7 @@ int learn_from_records(const LearnOptions& o, Terminal& terminal) {
   std::vector<pub::TaughtNothing> nothing;
   for (const auto& path : o.traces) {
     auto file = pub::read_record_file(path);
+    pub::require_records(file, path);
     warn_of(terminal, path + ": unknown keys are ignored:", file.unknown_keys);
     std::move(file.records.begin(), file.records.end(), std::back_inserter(records));
   }

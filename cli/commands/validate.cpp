@@ -41,7 +41,7 @@ RecordFile records_of(const ValidateOptions& o, Terminal& terminal) {
   std::istringstream own{std::string(validation::embedded_records())};
   auto file =
       o.measured.empty() ? validation::read_records(own, "validation/records/published.jsonl") : validation::read_record_file(o.measured);
-  if (file.records.empty()) throw BadInput(o.measured, "has no record; one is a JSON object on a line (docs/records.md)");
+  validation::require_records(file, o.measured);
   warn_of(terminal, "unknown keys are ignored:", file.unknown_keys);
   if (!o.family.empty()) keep_family(file.records, o.family);
   return file;

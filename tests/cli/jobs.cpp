@@ -70,8 +70,8 @@ TEST_CASE("jobs that cannot be played are refused by name") {
   check_failure(rehearse(played(file.path, "--slice 1us --policy gang")), 3, {"the schedule has not ended", "to start again", "--slice"});
   check_failure(rehearse(played(file.path, "--slice 5min --policy fifo --policy easy")), 1, {"--slice 5min", "gang or themis"});
   check_failure(rehearse(played("no-such-file.json", "")), 1, {"no-such-file.json"});
-  check_failure(rehearse("jobs " + file.path + " --format json"), 1, {"--platform"});
-  check_failure(rehearse("jobs --format json"), 1, {"JOBS"});
+  check_failure(rehearse("jobs " + file.path + " --format json"), 2, {"--platform"});
+  check_failure(rehearse("jobs --format json"), 2, {"JOBS"});
   check_failure(rehearse("jobs " + file.path + " --platform dgx-a100 --nodes 1 --format json"), 3,
                 {file.path + ": job known", "16 devices"});
   const JobsFile wrong(R"({"schema": 1, "jobs": [{"name": "a", "devices": 8, "steps": 1, "model": "zoo:resnet19"}]})");

@@ -215,3 +215,22 @@ TEST_CASE("an estimate that is refused itself has the rows of other values") {
   CHECK(split.at("vary")[0].contains("refused"));
   CHECK(split.at("vary")[1].at("plan") == "dp=4");
 }
+
+TEST_CASE("one kind of fault has one status, whichever command finds it") {
+  const TemporaryFolder folder;
+  const std::string job = std::string(" --model ") + kGpt + " --batch 8 ";
+  // A plan that cannot run.
+  check_failure(rehearse("explain dp=3" + job + "--platform dgx-a100 --devices 4"), 3, {"3 replicas do not divide"});
+  check_failure(rehearse("export dp=3 --for deepspeed" + job), 3, {"3 replicas do not divide"});
+  check_failure(rehearse("export dp=auto --for deepspeed" + job), 3, {"dp=auto", "rehearse search"});
+  // What a command cannot do without.
+  check_failure(rehearse("explain dp=2"), 2, {"--model"});
+  check_failure(rehearse("export dp=2 --for deepspeed --model " + std::string(kGpt)), 2, {"--batch"});
+  check_failure(rehearse("report"), 2, {"-o page.html"});
+  check_failure(rehearse("jobs"), 2, {"JOBS"});
+  // A folder where a file is read.
+  const auto place = folder / "";
+  for (const auto& command : {"report " + place + " -o " + (folder / "p.html"), "report -o " + (folder / "p.html") + " --search " + place,
+                              "compare " + place + " " + place})
+    check_failure(rehearse(command), 1, {place});
+}
