@@ -9,7 +9,7 @@
 namespace rehearsal::cli {
 
 [[nodiscard]] nlohmann::ordered_json to_json(const costmodel::Interval&);
-/// The keys of `estimate` (docs/cli.md).
+/// The keys of `estimate` (docs/cli-answers.md).
 [[nodiscard]] nlohmann::ordered_json to_json(const predict::Assessment&, double steps);
 /// Prints the result for one plan, with a warning where it is likely to run out of memory. Throws Refusal after that when the plan does not
 /// fit into memory; `remedy` says what would.

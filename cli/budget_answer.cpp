@@ -287,14 +287,13 @@ void require_training_of_all(const std::string& option, const ModelOptions& mode
 
 std::vector<double> sizes_of(const std::string& text) {
   std::vector<double> sizes;
-  const auto variation = parse_variation("parameters=" + text);
   if (const auto dots = text.find(".."); dots != std::string::npos) {
     const double low = size_of_text(text.substr(0, dots), text), high = size_of_text(text.substr(dots + 2), text);
     if (high < low) throw BadInput("--sizes " + text, "ends below where it begins");
     for (double size = low; size < high * (1 - 1e-9); size *= 2) sizes.push_back(size);
     sizes.push_back(high);
   } else {
-    for (const auto& value : variation.values) sizes.push_back(size_of_text(value, text));
+    for (const auto& value : listed_values("--sizes " + text, text)) sizes.push_back(size_of_text(value, text));
   }
   constexpr std::size_t kMost = 64;
   if (sizes.size() > kMost) throw BadInput("--sizes " + text, "are more than 64 sizes");

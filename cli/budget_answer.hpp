@@ -8,12 +8,13 @@
 
 #include "cli/goodput_options.hpp"
 #include "cli/platform_options.hpp"
+#include "predict/scaling/law.hpp"
 
 namespace rehearsal::cli {
 
 struct BudgetOptions {
   std::vector<std::string> budgets;
-  std::string sizes, law = "besiroglu";
+  std::string sizes, law{predict::scaling::kUsualLaw};
 
   void add_to(CLI::App&);  ///< --budget, --sizes, --law
   [[nodiscard]] bool given() const { return !budgets.empty(); }

@@ -16,14 +16,15 @@ predict::MovableTraining movable(const predict::Assessment& a, double steps, con
   predict::MovableTraining training;
   auto cost = predict::training_cost(a, steps);
   training.length = a.step * steps;
+  training.devices = costmodel::paid_devices(platform, a.ranks);
   if (a.goodput) {
     const auto& run = a.goodput->run;
     cost = a.goodput->cost;
     training.length = a.goodput->finished;
+    training.devices += a.goodput->spares;
     training.pause = run.step * run.every / 2 + a.goodput->disturbances.restarting;  // a pause comes in the middle of a piece, in the mean
   }
   training.power = Watts(cost.energy.value() / training.length.value());
-  training.devices = costmodel::paid_devices(platform, a.ranks);
   training.kilograms = cost.carbon_kg;
   training.money = cost.money;
   return training;

@@ -47,8 +47,8 @@ class PacePredictor {
     ModelOptions model;
     model.model = t.model;
     model.batch = t.batch;
-    model.dtype = t.dtype;
-    model.optimizer = t.optimizer;
+    model.dtype = named_arithmetic(t.dtype);
+    set_optimizer(t.optimizer, model);
     auto place = where_;
     place.nodes.reset();
     place.devices = devices;

@@ -18,7 +18,7 @@
 #include "cli/adapter_option.hpp"
 #include "cli/counts.hpp"
 #include "cli/help/help_page.hpp"
-#include "formats/hugging_face/config.hpp"
+#include "formats/hugging_face/hugging_face_model.hpp"
 #include "formats/onnx/model_import.hpp"
 #include "graph/loss_scaling.hpp"
 #include "graph/narrow_type.hpp"
@@ -29,7 +29,53 @@ namespace {
 
 std::string known_arithmetics() { return joined(arithmetic_rows(), ", ", &ArithmeticRow::name); }
 
-/// One name of an arithmetic that goes by several.
+/// The names of options that are written go into the set, whatever their values.
+void note_typed(CLI::App& app, std::set<std::string>& typed) {
+  for (auto* option : app.get_options())
+    option->each([&typed, name = option->get_single_name()](const std::string&) { typed.insert(name); });
+}
+
+std::int64_t bind_value(const std::string& text, std::string& name) {
+  const auto equals = text.find('=');
+  if (equals == std::string::npos) throw BadInput("--bind " + text, "write NAME=VALUE, for example --bind seq=128");
+  name = text.substr(0, equals);
+  const auto value = parse_number<std::int64_t>(std::string_view(text).substr(equals + 1));
+  if (value && *value > 0) return *value;
+  throw BadInput("--bind " + text, "the value must be a whole number above 0");
+}
+
+void set_betas(const std::string& betas, std::map<std::string, double>& values) {
+  double first = 0, second = 0;
+  char comma = 0;
+  std::istringstream in(betas);
+  if (!(in >> first >> comma >> second) || comma != ',' || !(in >> std::ws).eof())
+    throw BadInput("--betas " + betas, "write two numbers, for example --betas 0.9,0.999");
+  values["beta1"] = first;
+  values["beta2"] = second;
+}
+
+bool on(const std::string& flag, const std::string& value) {
+  if (value == "on") return true;
+  if (value == "off") return false;
+  throw BadInput(flag + " " + value, "use on or off");
+}
+
+double clipping_of(const std::string& flag, const std::optional<double>& most) {
+  if (!most) return 0;
+  if (!(*most > 0) || !std::isfinite(*most)) throw BadInput(flag, "must be a finite number above 0");
+  return *most;
+}
+
+graph::LossScale loss_scale_of(const ModelOptions& o) {
+  if (o.loss_scale.empty()) return {};
+  if (o.loss_scale == "dynamic") return {graph::kFirstLossScale, true};
+  const auto scale = parse_number<double>(o.loss_scale);
+  if (scale && *scale > 0 && std::isfinite(*scale)) return {*scale, false};
+  throw BadInput("--loss-scale " + o.loss_scale, "must be a finite number above 0, or dynamic");
+}
+
+}  // namespace
+
 std::string named_arithmetic(const std::string& text) {
   struct Spelling {
     std::string_view spelling, name;
@@ -62,32 +108,6 @@ std::string named_arithmetic(const std::string& text) {
   return std::string(std::ranges::find(kSpellings, *found, &Spelling::spelling)->name);
 }
 
-/// The names of options that are written go into the set, whatever their values.
-void note_typed(CLI::App& app, std::set<std::string>& typed) {
-  for (auto* option : app.get_options())
-    option->each([&typed, name = option->get_single_name()](const std::string&) { typed.insert(name); });
-}
-
-std::int64_t bind_value(const std::string& text, std::string& name) {
-  const auto equals = text.find('=');
-  if (equals == std::string::npos) throw BadInput("--bind " + text, "write NAME=VALUE, for example --bind seq=128");
-  name = text.substr(0, equals);
-  const auto value = parse_number<std::int64_t>(std::string_view(text).substr(equals + 1));
-  if (value && *value > 0) return *value;
-  throw BadInput("--bind " + text, "the value must be a whole number above 0");
-}
-
-void set_betas(const std::string& betas, std::map<std::string, double>& values) {
-  double first = 0, second = 0;
-  char comma = 0;
-  std::istringstream in(betas);
-  if (!(in >> first >> comma >> second) || comma != ',' || !(in >> std::ws).eof())
-    throw BadInput("--betas " + betas, "write two numbers, for example --betas 0.9,0.999");
-  values["beta1"] = first;
-  values["beta2"] = second;
-}
-
-/// NAME or NAME:KEY=VALUE,...
 void set_optimizer(const std::string& text, ModelOptions& o) {
   const auto colon = text.find(':');
   o.optimizer = graph::optimizer_row(text.substr(0, colon)).name;
@@ -103,28 +123,6 @@ void set_optimizer(const std::string& text, ModelOptions& o) {
   }
   static_cast<void>(graph::completed({o.optimizer, o.hyperparameters}));  // throws for a key that the optimizer does not take
 }
-
-bool on(const std::string& flag, const std::string& value) {
-  if (value == "on") return true;
-  if (value == "off") return false;
-  throw BadInput(flag + " " + value, "use on or off");
-}
-
-double clipping_of(const std::string& flag, const std::optional<double>& most) {
-  if (!most) return 0;
-  if (!(*most > 0) || !std::isfinite(*most)) throw BadInput(flag, "must be a finite number above 0");
-  return *most;
-}
-
-graph::LossScale loss_scale_of(const ModelOptions& o) {
-  if (o.loss_scale.empty()) return {};
-  if (o.loss_scale == "dynamic") return {graph::kFirstLossScale, true};
-  const auto scale = parse_number<double>(o.loss_scale);
-  if (scale && *scale > 0 && std::isfinite(*scale)) return {*scale, false};
-  throw BadInput("--loss-scale " + o.loss_scale, "must be a finite number above 0, or dynamic");
-}
-
-}  // namespace
 
 double rate_scaling(const ModelOptions& o, std::int64_t batch) {
   if (o.lr_scaling.empty() && !o.base_batch) return 1;
@@ -359,7 +357,7 @@ void require_possible_values(const ModelOptions& o) {
   (void)graph::completed(optimizer_of(o));
 }
 
-graph::TrainingOptions roles_of(const ModelOptions& o, const std::vector<formats::ExporterDamage>& damage) {
+graph::TrainingOptions roles_asked_for(const ModelOptions& o, const std::vector<formats::ExporterDamage>& damage) {
   graph::TrainingOptions options;
   options.freeze = with_stored_names(o.freeze, damage);
   options.train = with_stored_names(o.train, damage);
@@ -372,7 +370,7 @@ graph::TrainingGraph load_training(const ModelOptions& o, std::vector<std::strin
   warnings.insert(warnings.end(), loaded.warnings.begin(), loaded.warnings.end());
   auto model = graph::with_initial_values(loaded.graph);
   model = with_element_type(std::move(model), element_type(o), warnings);
-  auto options = roles_of(o, loaded.damage);
+  auto options = roles_asked_for(o, loaded.damage);
   options.loss = o.loss;
   options.target_name = o.target;
   options.optimizer = optimizer_of(o);

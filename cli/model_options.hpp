@@ -11,7 +11,7 @@
 
 #include "base/dtype.hpp"
 #include "formats/onnx/model_import.hpp"
-#include "graph/inference_graph.hpp"
+#include "graph/evaluation_graph.hpp"
 #include "graph/training.hpp"
 
 namespace CLI {
@@ -67,6 +67,10 @@ enum class Completeness { Trainable, Inspected, Structure };
 [[nodiscard]] double rate_scaling(const ModelOptions&, std::int64_t batch);
 /// Of what changes values and not times, where no training is built. Throws BadInput as load_training() does.
 void require_possible_values(const ModelOptions&);
+/// The name of an arithmetic that goes by several ("float16"). Throws BadInput.
+[[nodiscard]] std::string named_arithmetic(const std::string& text);
+/// NAME or NAME:KEY=VALUE,... as --optimizer has it. Throws BadInput.
+void set_optimizer(const std::string& text, ModelOptions&);
 /// What --optimizer, --lr, ... say, without defaults.
 [[nodiscard]] graph::OptimizerSettings optimizer_of(const ModelOptions&);
 enum class Purpose : std::uint8_t { Predict, Train };
@@ -76,7 +80,7 @@ enum class Purpose : std::uint8_t { Predict, Train };
 [[nodiscard]] graph::TrainingGraph load_training(const ModelOptions&, std::vector<std::string>& warnings,
                                                  Purpose purpose = Purpose::Predict);
 /// What --freeze and --train say.
-[[nodiscard]] graph::TrainingOptions roles_of(const ModelOptions&, const std::vector<formats::ExporterDamage>&);
+[[nodiscard]] graph::TrainingOptions roles_asked_for(const ModelOptions&, const std::vector<formats::ExporterDamage>&);
 /// The model after training, for batches of this size, in f64 where --dtype says so and in f32 otherwise.
 [[nodiscard]] graph::EvaluationGraph load_evaluation(const ModelOptions&, std::int64_t batch);
 /// The arithmetic whose peak applies, as platforms name it; and the element type in memory.

@@ -276,7 +276,7 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& given)
   require_known_options(model, framework);
   auto loaded = known ? std::move(*known) : load_model(model);
   warnings_.insert(warnings_.end(), loaded.warnings.begin(), loaded.warnings.end());
-  predictor_ = predictor_as(framework, model, o, graph::with_roles(loaded.graph, roles_of(model, loaded.damage), warnings_));
+  predictor_ = predictor_as(framework, model, o, graph::with_roles(loaded.graph, roles_asked_for(model, loaded.damage), warnings_));
   add_usual_others(model, o);
   if (model.batch && predictor_->batch() != *model.batch)
     throw BadInput(model.model, "the model is written for a batch of " + std::to_string(predictor_->batch()) + ", not " +

@@ -106,6 +106,7 @@ std::vector<WeekOfRuns> by_week(const std::vector<RunRecord>& records) {
   for (auto& [week, all] : errors) {
     std::sort(all.begin(), all.end());
     const auto middle = all.size() / 2;
+    // The middle one, or half-way between the middle two.
     const double median = all.size() % 2 == 1 ? all[middle] : (all[middle - 1] + all[middle]) / 2;
     weeks.push_back({week, static_cast<std::int64_t>(all.size()), median});
   }

@@ -39,12 +39,12 @@ costmodel::Interval step_on(const ModelOptions& model, const std::string& machin
 
 std::string of_another_machine(const std::string& machine) {
   if (!costmodel::holds_calibration(machine)) return {};
-  const auto items = costmodel::read_calibration(machine).context.items;
-  const auto measured = items.find(std::string(costmodel::kCpuItem));
-  if (items.contains(std::string(costmodel::kGpuItem)) || measured == items.end()) return {};
+  const auto context = costmodel::read_calibration(machine).context;
+  const auto measured = context.item(costmodel::kCpuItem);
+  if (!context.item(costmodel::kGpuItem).empty() || measured.empty()) return {};
   const auto own = exec::bench::processor_name();
-  if (measured->second == own) return {};
-  return "--machine " + machine + ": was measured on " + measured->second + ", and this is " + own +
+  if (measured == own) return {};
+  return "--machine " + machine + ": was measured on " + measured + ", and this is " + own +
          ": what it predicts is of that machine; `rehearse calibrate` measures this one";
 }
 

@@ -9,8 +9,8 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
-#include "base/mean.hpp"
 #include "base/parse_number.hpp"
+#include "base/statistics.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/budget_answer.hpp"
 #include "cli/help/help_page.hpp"
@@ -168,7 +168,7 @@ std::vector<std::int64_t> batches_of(const TargetOptions& o, std::int64_t usual)
     for (std::int64_t batch = std::max<std::int64_t>(1, usual / kSmallest); batch <= usual * kLargest; batch *= 2) batches.push_back(batch);
     return batches;
   }
-  for (const auto& value : parse_variation("batch=" + o.batches).values) {
+  for (const auto& value : listed_values("--batches " + o.batches, o.batches)) {
     const auto batch = parse_number<std::int64_t>(value);
     if (!batch || *batch < 1)
       throw BadInput("--batches " + o.batches, "write whole numbers above 0: 64,256, or 64..4096 for every doubling");

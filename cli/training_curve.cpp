@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/statistics.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -39,8 +40,7 @@ TrainingCurve curve_of(const std::string& file) {
   if (batches.empty())
     throw BadInput(file,
                    "has no line with seconds and samples_per_second, from which the batch follows; give a file that run --metrics wrote");
-  std::ranges::nth_element(batches, batches.begin() + static_cast<std::ptrdiff_t>(batches.size() / 2));
-  curve.batch = std::round(batches[batches.size() / 2]);
+  curve.batch = std::round(median_of(batches));
   if (!(curve.batch >= 1)) throw BadInput(file, "its seconds times samples_per_second are less than one sample a step");
   return curve;
 }

@@ -20,19 +20,19 @@ constexpr std::array<std::string_view, 3> kSizes{"batch", "devices", "nodes"};
 constexpr std::size_t kMostValues = 64;
 
 /// "16", "100 GB/s": the number, and what follows it.
-std::pair<double, std::string> number_and_unit(const std::string& variation, const std::string& text) {
+std::pair<double, std::string> number_and_unit(const std::string& asked, const std::string& text) {
   std::string_view unit = text;
   const auto number = take_number<double>(unit);
   if (!number || !(*number > 0) || !std::isfinite(*number))
-    throw BadInput("--vary " + variation, "the ends of A..B must be numbers above 0, with or without a unit");
+    throw BadInput(asked, "the ends of A..B must be numbers above 0, with or without a unit");
   return {*number, std::string(unit)};
 }
 
-std::vector<std::string> doubled(const std::string& variation, const std::string& first, const std::string& last) {
-  const auto [low, unit] = number_and_unit(variation, first);
-  const auto [high, unit_of_last] = number_and_unit(variation, last);
-  if (!unit.empty() && unit != unit_of_last) throw BadInput("--vary " + variation, "both ends of A..B must have one unit");
-  if (high < low) throw BadInput("--vary " + variation, "ends below where it begins");
+std::vector<std::string> doubled(const std::string& asked, const std::string& first, const std::string& last) {
+  const auto [low, unit] = number_and_unit(asked, first);
+  const auto [high, unit_of_last] = number_and_unit(asked, last);
+  if (!unit.empty() && unit != unit_of_last) throw BadInput(asked, "both ends of A..B must have one unit");
+  if (high < low) throw BadInput(asked, "ends below where it begins");
   std::vector<std::string> values;
   for (double value = low; value < high && values.size() < kMostValues; value *= 2) values.push_back(Json(value).dump() + unit_of_last);
   values.push_back(last);
@@ -182,23 +182,23 @@ class Varied {
 
 }  // namespace
 
+std::vector<std::string> listed_values(const std::string& asked, const std::string& text) {
+  if (const auto dots = text.find(".."); dots != std::string::npos) return doubled(asked, text.substr(0, dots), text.substr(dots + 2));
+  std::vector<std::string> values;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const auto comma = std::min(text.find(',', begin), text.size());
+    if (comma == begin) throw BadInput(asked, "has an empty value");
+    values.push_back(text.substr(begin, comma - begin));
+    begin = comma + 1;
+  }
+  return values;
+}
+
 Variation parse_variation(const std::string& text) {
   const auto equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
     throw BadInput("--vary " + text, "write KEY=V1,V2,... or KEY=A..B, for example --vary micro_batch=1..8");
-  Variation variation{text.substr(0, equals), {}};
-  const auto values = text.substr(equals + 1);
-  if (const auto dots = values.find(".."); dots != std::string::npos) {
-    variation.values = doubled(text, values.substr(0, dots), values.substr(dots + 2));
-    return variation;
-  }
-  for (std::size_t begin = 0; begin <= values.size();) {
-    const auto comma = std::min(values.find(',', begin), values.size());
-    if (comma == begin) throw BadInput("--vary " + text, "has an empty value");
-    variation.values.push_back(values.substr(begin, comma - begin));
-    begin = comma + 1;
-  }
-  return variation;
+  return {text.substr(0, equals), listed_values("--vary " + text, text.substr(equals + 1))};
 }
 
 std::optional<double> si_number(const std::string& text) {

@@ -20,6 +20,8 @@ struct Variation {
   std::string key;
   std::vector<std::string> values;
 };
+/// "V1,V2,..." or "A..B" (A, twice that, and so on, and B). Throws BadInput about `asked` ("--sizes 8B..1B") saying what would be right.
+[[nodiscard]] std::vector<std::string> listed_values(const std::string& asked, const std::string& text);
 /// "KEY=V1,V2,..." or "KEY=A..B" (A, twice that, and so on, and B). Throws BadInput saying what would be right.
 [[nodiscard]] Variation parse_variation(const std::string& text);
 

@@ -226,6 +226,11 @@ Calibration calibration_of(const Json& json, const std::string& where) {
 
 std::string_view family_name(graph::CostFamily family) { return kFamilyNames[static_cast<std::size_t>(family)]; }
 
+std::string MachineContext::item(std::string_view name) const {
+  const auto at = items.find(std::string(name));
+  return at == items.end() ? std::string() : at->second;
+}
+
 const Correction* correction_for(const Calibration& c, const KernelCase& k) {
   for (const auto& scope : {"op:" + k.op, "family:" + std::string(family_name(k.family))})
     for (int threads : {k.threads, 0})

@@ -89,6 +89,8 @@ inline constexpr std::string_view kCpuItem = "cpu";
 
 struct MachineContext {
   std::map<std::string, std::string> items;  ///< host, cpu, cores, caches, load, date, build type, library versions
+  /// Empty where nothing says it.
+  [[nodiscard]] std::string item(std::string_view name) const;
 };
 
 struct Calibration {

@@ -112,7 +112,7 @@ double hops_of(int ranks) {
 }
 }  // namespace
 
-double CollectiveLibrary::latency(CollectiveKind kind, double bytes, const Spread& s, bool adds, const Constants& c) const {
+double CollectiveLibrary::latency(CollectiveKind kind, double bytes, const GroupShape& s, bool adds, const Constants& c) const {
   const int nodes = s.nodes;
   const double f = kind == CollectiveKind::AllReduce ? 1.0 : 0.5;
   double us = c[C::CollectiveLaunch] + f * 2 * hops_of(s.inside) * c[C::CollectiveStep] * (nvlink_ ? 1.0 : kPcieLatencyFactor);
@@ -143,7 +143,7 @@ double CollectiveLibrary::seconds(CollectiveKind kind, double bytes, Group group
   return may_add ? std::min(seconds, form_seconds(kind, bytes, {n, g, nodes}, true, c)) : seconds;
 }
 
-double CollectiveLibrary::form_seconds(CollectiveKind kind, double bytes, const Spread& s, bool adds, const Constants& c) const {
+double CollectiveLibrary::form_seconds(CollectiveKind kind, double bytes, const GroupShape& s, bool adds, const Constants& c) const {
   const int n = s.ranks, g = s.inside, nodes = s.nodes;
   const double f = kind == CollectiveKind::AllReduce ? 1.0 : 0.5;
   const double pass = f * c[C::CollectiveMemoryPasses] * (switched_ ? 1.0 : kMeshMemoryShare) * bytes / memory_rate_;
@@ -156,12 +156,12 @@ double CollectiveLibrary::form_seconds(CollectiveKind kind, double bytes, const 
   return std::max(inside, between) + std::min(inside, between) / 4 + pass + wait;
 }
 
-CollectiveLibrary::Spread CollectiveLibrary::spread_of(Group group) const {
+CollectiveLibrary::GroupShape CollectiveLibrary::shape_of(Group group) const {
   const int inside = std::clamp(group.per_node > 0 ? group.per_node : devices_, 1, std::min(group.ranks, devices_));
   return {group.ranks, inside, (group.ranks + inside - 1) / inside};
 }
 
-bool CollectiveLibrary::serves(const ProtocolRow& row, CollectiveKind kind, const Spread& s, LibraryRelease release) const {
+bool CollectiveLibrary::serves(const ProtocolRow& row, CollectiveKind kind, const GroupShape& s, LibraryRelease release) const {
   if (row.links != fabric_->links || !row.kinds[static_cast<std::size_t>(kind)] || row.since > release || s.inside < row.least_ranks)
     return false;
   const bool closes = closes_[static_cast<std::size_t>(s.inside) - 1];
@@ -188,7 +188,7 @@ double filling(double ramp, double ramp_us, double rate, double bytes) {
 }
 
 /// Seconds in which the vector passes the busiest port inside a node.
-double CollectiveLibrary::inside_seconds(const ProtocolRow& row, CollectiveKind kind, double bytes, const Spread& s) const {
+double CollectiveLibrary::inside_seconds(const ProtocolRow& row, CollectiveKind kind, double bytes, const GroupShape& s) const {
   if (s.inside == 1) return 0;
   const double g = s.inside, turn = intra_.kind == platforms::IntraKind::NvlinkMesh ? 0 : fabric_->turn;
   double rate = bus_bandwidth(s.inside) * fabric_->nvls, bytes_passing = (g + 1) / g * bytes;
@@ -202,7 +202,7 @@ double CollectiveLibrary::inside_seconds(const ProtocolRow& row, CollectiveKind 
 }
 
 /// Seconds in which a node's share of the vector passes its cards.
-double CollectiveLibrary::card_seconds(const ProtocolRow& row, CollectiveKind kind, double bytes, const Spread& s,
+double CollectiveLibrary::card_seconds(const ProtocolRow& row, CollectiveKind kind, double bytes, const GroupShape& s,
                                        const Constants& c) const {
   if (s.nodes == 1) return 0;
   const auto& cards = collective_table().cards;
@@ -218,7 +218,8 @@ double CollectiveLibrary::card_seconds(const ProtocolRow& row, CollectiveKind ki
   return rounds(kind) * share * bytes / (s.inside * rate) * ramp * (1 + c[C::Congestion] * std::log2(nodes));
 }
 
-double CollectiveLibrary::seconds_of(const ProtocolRow& row, CollectiveKind kind, double bytes, const Spread& s, const Constants& c) const {
+double CollectiveLibrary::seconds_of(const ProtocolRow& row, CollectiveKind kind, double bytes, const GroupShape& s,
+                                     const Constants& c) const {
   const auto& cards = collective_table().cards;
   const double f = rounds(kind), each = bytes / s.ranks;
   double us = fabric_->start + row.start + row.knee * each / (each + row.knee_bytes);
@@ -240,11 +241,11 @@ double CollectiveLibrary::seconds_of(const ProtocolRow& row, CollectiveKind kind
 
 LibraryTime CollectiveLibrary::library(CollectiveKind kind, double bytes, Group group, const Constants& c, LibraryRelease release) const {
   if (group.ranks <= 1 || bytes <= 0) return {};
-  const auto spread = spread_of(group);
+  const auto shape = shape_of(group);
   LibraryTime best{std::numeric_limits<double>::infinity(), {}, {}};
   for (const auto& row : collective_table().rows) {
-    if (!serves(row, kind, spread, release)) continue;
-    const double seconds = seconds_of(row, kind, bytes, spread, c);
+    if (!serves(row, kind, shape, release)) continue;
+    const double seconds = seconds_of(row, kind, bytes, shape, c);
     if (seconds < best.seconds) best = {seconds, row.algorithm, row.protocol};
   }
   return best;

@@ -53,13 +53,13 @@ class CollectiveLibrary {
 
  private:
   /// Which of a group's ranks share a node, and how many nodes there are.
-  struct Spread {
+  struct GroupShape {
     int ranks, inside, nodes;
   };
   /// The closed form of seconds(), where switches between nodes do not add, or do.
-  [[nodiscard]] double form_seconds(CollectiveKind, double bytes, const Spread&, bool adds, const Constants&) const;
-  [[nodiscard]] double latency(CollectiveKind, double bytes, const Spread&, bool adds, const Constants&) const;
-  [[nodiscard]] Spread spread_of(Group) const;
+  [[nodiscard]] double form_seconds(CollectiveKind, double bytes, const GroupShape&, bool adds, const Constants&) const;
+  [[nodiscard]] double latency(CollectiveKind, double bytes, const GroupShape&, bool adds, const Constants&) const;
+  [[nodiscard]] GroupShape shape_of(Group) const;
   /// us that a message between nodes is longer on its way than over the cards and switches that steps are fitted with, and how much of it
   /// is due to the switches.
   struct Farther {
@@ -68,10 +68,10 @@ class CollectiveLibrary {
   [[nodiscard]] Farther farther(int nodes) const;
   /// `rate` of each of so many ranks of a node, as far as a limit of all its devices together leaves it.
   [[nodiscard]] double within_node_limit(double rate, int ranks) const;
-  [[nodiscard]] bool serves(const ProtocolRow&, CollectiveKind, const Spread&, LibraryRelease) const;
-  [[nodiscard]] double seconds_of(const ProtocolRow&, CollectiveKind, double bytes, const Spread&, const Constants&) const;
-  [[nodiscard]] double inside_seconds(const ProtocolRow&, CollectiveKind, double bytes, const Spread&) const;
-  [[nodiscard]] double card_seconds(const ProtocolRow&, CollectiveKind, double bytes, const Spread&, const Constants&) const;
+  [[nodiscard]] bool serves(const ProtocolRow&, CollectiveKind, const GroupShape&, LibraryRelease) const;
+  [[nodiscard]] double seconds_of(const ProtocolRow&, CollectiveKind, double bytes, const GroupShape&, const Constants&) const;
+  [[nodiscard]] double inside_seconds(const ProtocolRow&, CollectiveKind, double bytes, const GroupShape&) const;
+  [[nodiscard]] double card_seconds(const ProtocolRow&, CollectiveKind, double bytes, const GroupShape&, const Constants&) const;
 
   platforms::IntraLink intra_;
   const FabricRow* fabric_ = nullptr;

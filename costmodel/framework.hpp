@@ -2,7 +2,6 @@
 // How a framework runs a training step, as data: costmodel/profiles/*.json (schema beside them). Nothing here belongs to one model,
 // machine or published run.
 
-#include <algorithm>
 #include <array>
 #include <compare>
 #include <cstdint>

@@ -134,7 +134,7 @@ void fit_links(Calibration& c) {
 
 void fit(Calibration& c) {
   std::map<Group, std::vector<FitPoint>> groups;
-  const bool of_gpu = c.context.items.contains(std::string(kGpuItem));
+  const bool of_gpu = !c.context.item(kGpuItem).empty();
   for (const auto& s : c.samples) {
     const double seconds = seconds_of(c, s);
     if (!(seconds > 0)) continue;

@@ -50,8 +50,8 @@ DevicePower device_power(const platforms::Device& d, Activity a, double limit_wa
   const double held = std::pow(std::max(0.0, clip(power.watts) - clip(most)) + clip(std::min(limit_watts, most)), -1 / kClipSharpness);
   // Where the clock is in proportion to the power that is left.
   const double least = kLeastClock * c[C::ClockFloor] / std::cbrt(c[C::ClockFloor]);
-  const double share_left = std::max(least, (held - rest) / (power.watts - rest));
-  return {rest + (power.watts - rest) * share_left, 1 / clock_under(share_left, c)};
+  const double wanted = (held - rest) / (power.watts - rest), share_left = std::max(least, wanted);
+  return {rest + (power.watts - rest) * share_left, 1 / clock_under(share_left, c), wanted < least};
 }
 
 double node_power(double device_watts, int devices, const Constants& c) {

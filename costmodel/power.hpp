@@ -12,7 +12,8 @@ struct Activity {
 };
 struct DevicePower {
   double watts = 0;
-  double slowdown = 1;  ///< of the device's clock under the limit, at least 1
+  double slowdown = 1;    ///< of the device's clock under the limit, at least 1
+  bool at_least = false;  ///< the limit asks for a lower clock than kLeastClock, at which the board stays
 };
 
 /// Least share of its clock at which a board runs.

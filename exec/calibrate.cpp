@@ -67,14 +67,13 @@ std::vector<costmodel::Sample> gathered(Communicator& world, const std::vector<b
 
 /// Kernels are measured for all nodes together: throws unless they are of one kind.
 void require_equal_nodes(Communicator& world, const costmodel::MachineContext& context) {
-  const auto& items = context.items;
-  const auto kind = items.at("cores") + " cores of " + items.at("cpu");
-  const auto all = world.gather(kind + "\n" + items.at("host"));
+  const auto kind = context.item("cores") + " cores of " + context.item(costmodel::kCpuItem), host = context.item("host");
+  const auto all = world.gather(kind + "\n" + host);
   for (const auto& other : all) {
     const auto line = other.find('\n');
     if (other.substr(0, line) == kind) continue;
-    throw Refusal("calibrate: node " + other.substr(line + 1) + " has " + other.substr(0, line) + ", node " + items.at("host") + " " +
-                  kind + "; calibrate nodes of one kind together, and put the files together by hand");
+    throw Refusal("calibrate: node " + other.substr(line + 1) + " has " + other.substr(0, line) + ", node " + host + " " + kind +
+                  "; calibrate nodes of one kind together, and put the files together by hand");
   }
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/statistics.hpp"
 #include "exec/bench/bench_machine.hpp"
 #include "exec/bench/measured.hpp"
 #include "exec/calibrate.hpp"
@@ -82,8 +83,7 @@ CalibrationResult calibrate_gpu(const GpuArithmetics& gpu, const CalibrationBudg
   if (c.samples.empty() && !progress.stop_requested()) throw EnvironmentFailure("calibrate: no kernel was measured on " + device.name());
   costmodel::fit(c);
   for (auto& node : result.platform.nodes)
-    node.device.launch_overhead = {Seconds(bench::quantile(measuring.issues, 0.5)),
-                                   "measured by rehearse calibrate: the host asking for a kernel"};
+    node.device.launch_overhead = {Seconds(median_of(measuring.issues)), "measured by rehearse calibrate: the host asking for a kernel"};
   return result;
 }
 

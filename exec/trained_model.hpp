@@ -9,7 +9,7 @@
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/data/data.hpp"
 #include "exec/data/npz.hpp"
-#include "graph/inference_graph.hpp"
+#include "graph/evaluation_graph.hpp"
 #include "graph/losses.hpp"
 
 namespace rehearsal::exec {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/mean.hpp"
+#include "base/statistics.hpp"
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/finite_steps.hpp"
 #include "exec/play/last_instructions.hpp"
@@ -21,8 +21,6 @@
 
 namespace rehearsal::exec {
 namespace {
-
-constexpr std::int64_t kTrainerWarmUp = 2;
 
 std::vector<ResidentMemory> gather_memory(Communicator& world, const plan::Program& program, const Executor& executor) {
   const auto& role = program.role(world.rank());
@@ -68,12 +66,6 @@ CheckpointHeader header_of(Executor& executor, const Training& training, const T
   if (stored.is_apart() && header.apart_after != CheckpointHeader::kNeverApart)
     header.apart_after = std::min(header.apart_after, stored.apart_after);
   return header;
-}
-
-double median_of_trainer(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 /// Where the ranks of this node leave what they did last; empty when nobody is to know.
@@ -133,8 +125,8 @@ class Run {
     stall_.add(report.seconds);
     if (report.energy) outcome_.energy = outcome_.energy.value_or(Joules(0)) + *report.energy;
     world_.adopt(stall_);
-    if (static_cast<std::int64_t>(seconds_.size()) > kTrainerWarmUp) waiting_.add(result);
-    const bool warm_up = static_cast<std::int64_t>(outcome_.losses.size()) <= kTrainerWarmUp && options_.steps > kTrainerWarmUp;
+    if (seconds_.size() > traces::kWarmUpSteps) waiting_.add(result);
+    const bool warm_up = outcome_.losses.size() <= traces::kWarmUpSteps && std::cmp_greater(options_.steps, traces::kWarmUpSteps);
     if (recorder_) recorder_->add(report, result, warm_up);
     if (world_.rank() == 0 && options_.on_step) options_.on_step(report);
     if (!std::isfinite(report.loss)) saving_.finish();  // what was saved before stays, whatever follows
@@ -262,9 +254,9 @@ class Run {
 
   void finish() {
     if (noise_) outcome_.noise = noise_->result();
-    if (seconds_.size() > static_cast<std::size_t>(kTrainerWarmUp)) seconds_.erase(seconds_.begin(), seconds_.begin() + kTrainerWarmUp);
+    if (seconds_.size() > traces::kWarmUpSteps) seconds_.erase(seconds_.begin(), seconds_.begin() + traces::kWarmUpSteps);
     // Replicas that run ahead of each other take turns in being slow: the mean of steps is their pace, the median is not.
-    const double step = training_.program.plan.meets_one_by_one() ? mean_of(seconds_) : median_of_trainer(seconds_);
+    const double step = training_.program.plan.meets_one_by_one() ? mean_of(seconds_) : median_of(seconds_);
     outcome_.samples_per_second = seconds_.empty() ? 0 : static_cast<double>(training_.program.batch) / step;
     outcome_.evaluated = header_.evaluated;
     outcome_.device = executor_.device();
@@ -317,7 +309,7 @@ TrainingOutcome train(Executor& executor, const Training& training, DataSource& 
   if (options.on_nan == OnNan::Skip && plan::crosses_steps(program))
     throw Refusal("--on-nan skip: under schedule=" + program.plan.schedule +
                   " a step has begun before the loss of the one before is known, and cannot be left out; use a schedule with a flush");
-  training.world.describe_notes_by([&training](int rank, const Note& note) { return described(training, rank, note); });
+  training.world.describe_notes_by([&training](int rank, const BoardNote& note) { return described(training, rank, note); });
   try {
     return Run(executor, training, data, options).play();
   } catch (const EnvironmentFailure& failure) {

@@ -67,7 +67,7 @@ struct TrainingOutcome {
   bool interrupted = false;            ///< by stop_requested, behind the last of these steps
   bool gains_no_more = false;          ///< ended by HeldOutOptions::stop_after
   EvaluatedSoFar evaluated;            ///< of this training and what it goes on with
-  double samples_per_second = 0;       ///< median over the steps after two warm-up steps, where there are as many
+  double samples_per_second = 0;       ///< median over the steps behind traces::kWarmUpSteps, where there are any
   std::string device;                  ///< of this rank; empty: the host
   std::string collectives;             ///< what carries them out between devices: "NCCL 2.28.9", "host"
   std::vector<Straggler> stragglers;   ///< on rank 0

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -91,6 +92,8 @@ JobEntry read_job(ObjectReader& r) {
   job.checkpoint_every = time_or_none(r, "checkpoint_every", kLengths);
   job.restart = time_or_none(r, "restart", kTimes);
   if (r.has("step")) {
+    if (job.checkpoint_every && !r.has("checkpoint"))
+      r.refuse("checkpoint_every", "needs `checkpoint`, the bytes of one: a step that is known says nothing of the model");
     if (r.has("model")) r.refuse("model", "and step exclude each other: a step that is known is not predicted");
     read_paces(r, job);
   } else {
@@ -109,7 +112,10 @@ Arrivals read_arrivals(ObjectReader& r) {
   a.every = r.quantity("every", kLengths).value;
   if (r.has("seed")) a.seed = static_cast<std::uint64_t>(r.integer("seed", 0, std::numeric_limits<std::int64_t>::max()));
   if (r.has("spread")) a.spread = r.number("spread", 0, 5).value;
-  for (auto& kind : r.objects("of", 1, kMostKinds)) a.of.push_back(read_job(kind));
+  for (auto& kind : r.objects("of", 1, kMostKinds)) {
+    if (kind.has("arrival")) kind.refuse("arrival", "is drawn, from `every`; leave it out, or move the job to `jobs`");
+    a.of.push_back(read_job(kind));
+  }
   r.finish();
   return a;
 }
@@ -119,6 +125,19 @@ void require_names(const std::vector<JobEntry>& jobs, const std::string& where) 
   for (const auto& entry : jobs)
     if (!names.insert(entry.job.name).second)
       throw BadInput(where, "jobs: two are called '" + entry.job.name + "'; give each a name of its own");
+}
+
+std::string as_text(double number) { return nlohmann::json(number).dump(); }
+
+/// Of jobs that are listed: of those that are drawn it is how often a kind is.
+void require_one_weight(const std::vector<JobEntry>& jobs, const std::string& where) {
+  std::map<std::string, double> weights;
+  for (const auto& [job, training] : jobs) {
+    const double known = weights.emplace(job.user, job.weight).first->second;
+    if (known != job.weight)
+      throw BadInput(where, "jobs: user '" + job.user + "' has two weights, " + as_text(known) + " and " + as_text(job.weight) +
+                                "; say the same in each of the jobs");
+  }
 }
 
 }  // namespace
@@ -131,6 +150,7 @@ std::vector<JobEntry> read_jobs(const nlohmann::json& value, const std::string& 
   std::vector<JobEntry> jobs;
   if (r.has("jobs"))
     for (auto& job : r.objects("jobs", 1, kMostJobs)) jobs.push_back(read_job(job));
+  require_one_weight(jobs, where);
   if (r.has("arrivals")) {
     auto reader = r.object("arrivals");
     const auto more = drawn(read_arrivals(reader));

@@ -168,13 +168,13 @@ class TraceReader {
 
 }  // namespace
 
-JobTrace read_trace(std::istream& in, const std::string& name) { return TraceReader(in, name).read(); }
+JobTrace read_job_trace(std::istream& in, const std::string& name) { return TraceReader(in, name).read(); }
 
-JobTrace read_trace_file(const std::string& path) {
+JobTrace read_job_trace_file(const std::string& path) {
   auto in = open_table(path);
-  return read_trace(in, path);
+  return read_job_trace(in, path);
 }
 
-bool is_trace_file(const std::string& path) { return lower_case(path).ends_with(".csv"); }
+bool is_job_trace_file(const std::string& path) { return lower_case(path).ends_with(".csv"); }
 
 }  // namespace rehearsal::jobs

@@ -26,8 +26,8 @@ struct JobTrace {
 };
 
 /// Throws BadInput naming line and column, and the columns that are missing.
-[[nodiscard]] JobTrace read_trace(std::istream&, const std::string& name);
-[[nodiscard]] JobTrace read_trace_file(const std::string& path);
-[[nodiscard]] bool is_trace_file(const std::string& path);
+[[nodiscard]] JobTrace read_job_trace(std::istream&, const std::string& name);
+[[nodiscard]] JobTrace read_job_trace_file(const std::string& path);
+[[nodiscard]] bool is_job_trace_file(const std::string& path);
 
 }  // namespace rehearsal::jobs

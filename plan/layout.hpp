@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/dims/dims.hpp"
+#include "graph/dims/atoms.hpp"
+#include "graph/split_rule.hpp"
 #include "plan/block.hpp"
 
 namespace rehearsal::plan {

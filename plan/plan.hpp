@@ -1,6 +1,7 @@
 #pragma once
 // Who computes what, when: the answer of a search, the input of a run. A Plan names dimensions, never numbers of one import.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <numeric>
@@ -51,6 +52,10 @@ struct Plan {
   std::vector<std::string> searched;  ///< keys given as "auto"
 
   [[nodiscard]] int ranks() const { return dp * tp * pp * cp * spatial[0] * spatial[1] * spatial[2]; }
+  /// Samples of a replica in a step of `batch`, where replicas have equal shares; at least one.
+  [[nodiscard]] std::int64_t replica_batch(std::int64_t batch) const { return std::max<std::int64_t>(1, batch / dp); }
+  /// Of them those of a pipeline slot.
+  [[nodiscard]] std::int64_t slot_batch(std::int64_t batch) const { return micro_batch.value_or(replica_batch(batch)); }
   /// Ranks of `dp` that share out the experts of one copy of them: all of `ep`, where `ep` divides `dp`; else a part of it beside all of
   /// `cp`.
   [[nodiscard]] int expert_ranks() const { return dp % ep != 0 && ep % cp == 0 && dp % (ep / cp) == 0 ? ep / cp : std::gcd(dp, ep); }

@@ -72,6 +72,10 @@ NodeStorage read_node_storage(ObjectReader reader) {
   NodeStorage storage;
   storage.bandwidth = reader.quantity_or_none("bandwidth", kBandwidths);
   storage.bandwidth_while_all = reader.quantity_or_none("bandwidth_while_all", kBandwidths);
+  if (reader.has("nodes_at_once")) {
+    storage.nodes_at_once = static_cast<int>(reader.integer("nodes_at_once", 1, kMostDevices));
+    if (!storage.bandwidth_while_all) reader.refuse("nodes_at_once", "says how many nodes bandwidth_while_all is of, which is missing");
+  }
   storage.disk_bandwidth = reader.quantity_or_none("disk_bandwidth", kBandwidths);
   storage.disk_latency = reader.quantity_or_none("disk_latency", kLatencies);
   storage.disk_capacity = reader.quantity_or_none("disk_capacity", kMemory);
@@ -154,6 +158,13 @@ json site_text(ObjectReader& reader) {
   reader.refuse("site", "is \"" + name + "\", which the catalogue does not have; it has " + known);
 }
 
+/// So that what all nodes read together stays what it is where a part of them is asked for.
+void keep_nodes_at_once(Platform& platform) {
+  for (auto& group : platform.nodes)
+    if (group.storage && group.storage->bandwidth_while_all && group.storage->nodes_at_once == 0)
+      group.storage->nodes_at_once = node_count(platform);
+}
+
 Platform read_document(ObjectReader reader) {
   Platform platform;
   if (reader.has("$schema")) static_cast<void>(reader.text("$schema"));  // for editors: what checks the file while it is written
@@ -162,6 +173,7 @@ Platform read_document(ObjectReader reader) {
   platform.name = reader.text("name");
   platform.description = reader.text_or("description", "");
   for (auto& group : reader.objects("nodes", 1, kMostGroups)) platform.nodes.push_back(read_group(std::move(group)));
+  keep_nodes_at_once(platform);
   if (reader.has("device_limit")) platform.device_limit = static_cast<int>(reader.integer("device_limit", 1, kMostDevices));
   platform.topology = read_topology(reader.object("topology"));
   platform.storage_bandwidth = reader.quantity_or_none("storage_bandwidth", kBandwidths);

@@ -112,6 +112,7 @@ Ordered node_storage_json(const NodeStorage& storage) {
   ObjectWriter writer;
   writer.quantity("bandwidth", storage.bandwidth);
   writer.quantity("bandwidth_while_all", storage.bandwidth_while_all);
+  if (storage.nodes_at_once > 0) writer.plain("nodes_at_once", storage.nodes_at_once);
   writer.quantity("disk_bandwidth", storage.disk_bandwidth);
   writer.quantity("disk_latency", storage.disk_latency);
   writer.quantity("disk_capacity", storage.disk_capacity);

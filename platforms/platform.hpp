@@ -121,13 +121,14 @@ struct Nic {
 /// Where a node gets samples from and what it keeps of them. What is absent is not known.
 struct NodeStorage {
   std::optional<Sourced<BytesPerSecond>> bandwidth;            ///< at which it reads the shared file system when no other node does
-  std::optional<Sourced<BytesPerSecond>> bandwidth_while_all;  ///< the same while all nodes do
+  std::optional<Sourced<BytesPerSecond>> bandwidth_while_all;  ///< the same while `nodes_at_once` do
   std::optional<Sourced<BytesPerSecond>> disk_bandwidth;       ///< at which its own disks are read; absent: it has none
   std::optional<Sourced<Seconds>> disk_latency;                ///< of one request to them
   std::optional<Sourced<Bytes>> disk_capacity;                 ///< for samples
   std::optional<Sourced<Bytes>> cache;                         ///< memory of the host that may hold samples
   /// Of one core: bytes of pixels, one for each of three channels, that it makes of JPEG in a second, until the model can have them.
   std::optional<Sourced<BytesPerSecond>> decoding;
+  int nodes_at_once = 0;  ///< of bandwidth_while_all: a file that says nothing means all its nodes; 0: all of the platform
   friend bool operator==(const NodeStorage&, const NodeStorage&) = default;
 };
 

@@ -35,7 +35,7 @@ struct BesideArena {
 
 BesideArena beside_arena(const platforms::Device& device, int ranks) {
   // Resident beyond the arena in runs of tens of models on one and two ranks: 13 to 30 MB, 45 with hundreds of different kernels
-  // (docs/cli.md).
+  // (docs/cli-answers.md).
   constexpr double kProcess = 45e6;
   constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
   const std::string with_messages = ranks > 1 ? " and buffers of messages" : "";

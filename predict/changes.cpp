@@ -18,8 +18,7 @@ namespace {
 bool is_left_out(const ChangedPlan& changed, const plan::Plan& plan, std::int64_t batch) {
   if (changed.key == "recompute") return changed.plan.recompute.rule == plan::RecomputeRule::Budget;
   if (changed.key != "micro_batch") return false;
-  const auto whole = std::max<std::int64_t>(1, batch / plan.dp);
-  const auto now = plan.micro_batch.value_or(whole), then = changed.plan.micro_batch.value_or(whole);
+  const auto now = plan.slot_batch(batch), then = changed.plan.micro_batch.value_or(plan.replica_batch(batch));
   if (then == 1) return false;
   constexpr std::int64_t kSteps[] = {2, 4, 16};
   return std::ranges::none_of(kSteps, [&](std::int64_t n) { return then == n * now || n * then == now; });
@@ -231,8 +230,7 @@ std::optional<UsualPlan> with_usual_chunks(Predictor& predictor, const UsualPlan
   plan.interleave = usual_chunks(blocks, plan.pp);
   while (blocks / plan.pp % plan.interleave != 0) --plan.interleave;
   plan.schedule = "interleaved";
-  const auto samples = std::max<std::int64_t>(1, predictor.batch() / plan.dp);
-  const auto micro_batches = static_cast<int>(samples / plan.micro_batch.value_or(samples));
+  const auto micro_batches = static_cast<int>(plan.replica_batch(predictor.batch()) / plan.slot_batch(predictor.batch()));
   // Megatron's schedule wants as many micro-batches as go round all stages.
   if (plan.interleave == 1 || micro_batches % plan.pp != 0 || !plan::schedule_violations(plan, micro_batches).empty()) return std::nullopt;
   cut.changes.push_back("schedule=interleaved,interleave=" + std::to_string(plan.interleave));

@@ -270,7 +270,7 @@ std::string_view layer_of(std::string_view name) {
 
 std::vector<StagePlan> explain(const Predictor& predictor, const PlayableStep& step) {
   std::vector<StagePlan> stages;
-  for (const int rank : representatives(step.program, step.costs, predictor.platform()))
+  for (const int rank : busiest_representatives(step.program, step.costs, predictor.platform()))
     stages.push_back(StageExplainer(predictor, step, rank).explain());
   return stages;
 }

@@ -14,11 +14,8 @@ namespace {
 
 using Plans = std::vector<plan::Plan>;
 
-/// Samples of a replica in a step.
-std::int64_t samples_of(const Predictor& p, const plan::Plan& plan) { return std::max<std::int64_t>(1, p.batch() / plan.dp); }
-
 Plans micro_batches(Predictor& p, const plan::Plan& plan) {
-  const auto samples = samples_of(p, plan);
+  const auto samples = plan.replica_batch(p.batch());
   Plans plans;
   for (const int b : divisors(samples, samples)) {
     plans.push_back(plan);
@@ -78,7 +75,7 @@ std::vector<int> chunk_counts(Predictor& p, const plan::Plan& plan) {
 Plans schedules(Predictor& p, const plan::Plan& plan) {
   if (plan.pp == 1) return {plan};
   Plans plans;
-  const auto count = static_cast<int>(plan.micro_batch ? samples_of(p, plan) / *plan.micro_batch : 1);
+  const auto count = static_cast<int>(plan.micro_batch ? plan.replica_batch(p.batch()) / *plan.micro_batch : 1);
   for (const auto& row : plan::schedule_table()) {
     if (row.asynchronous || !p.framework().has("schedule", row.name)) continue;
     if (row.placement == plan::ChunkPlacement::Both && !p.limits().two_copies) continue;
@@ -205,7 +202,7 @@ std::vector<std::pair<std::string, std::string>> differences(const Predictor& p,
   std::vector<std::pair<std::string, std::string>> changes;
   for (const auto& row : plan::plan_keys())
     if (auto value = row.print(to); value != row.print(from))
-      changes.emplace_back(row.key, value.empty() ? std::to_string(samples_of(p, to)) : value);  // the whole batch of a replica
+      changes.emplace_back(row.key, value.empty() ? std::to_string(to.replica_batch(p.batch())) : value);  // the whole batch of a replica
   return changes;
 }
 

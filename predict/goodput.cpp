@@ -279,9 +279,9 @@ std::optional<Goodput> goodput_of(const Assessment& a, const platforms::Platform
   const double rate = 1 / d.between_failures.value();
   const Seconds restart = rate > 0 ? Seconds(-std::expm1(-rate * d.restarting.value()) / rate) : d.restarting;
   const Seconds idle = (restart + d.waiting * d.waits) * g.failures;
-  const auto spares = static_cast<int>(q.spares);
+  g.spares = static_cast<int>(q.spares);
   g.cost = sum(circumstances.idle(0, a.ranks, idle), a.cost, (g.finished - idle) / a.step);
-  g.cost = sum(g.cost, circumstances.idle(a.ranks, a.ranks + spares, g.finished), 1);
+  g.cost = sum(g.cost, circumstances.idle(a.ranks, a.ranks + g.spares, g.finished), 1);
   return g;
 }
 

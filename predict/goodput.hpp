@@ -23,6 +23,7 @@ struct Goodput {
   Disturbances disturbances;
   Seconds finished;  ///< expected
   double failures = 0;
+  int spares = 0;           ///< devices that wait for others to fail
   costmodel::JobCost cost;  ///< of the whole, spares included
   Bytes checkpoint;
   Seconds writing;       ///< a checkpoint, the training waits or not

@@ -33,7 +33,7 @@ class Paced final : public StepEvaluator {
 class InputPredictor final : public PredictorAround {
  public:
   InputPredictor(std::unique_ptr<Predictor> owned, const InputQuestion& question)
-      : PredictorAround(*owned), owned_(std::move(owned)), question_(question), rests_on_(grounds_of(question, platform())) {}
+      : PredictorAround(*owned), owned_(std::move(owned)), question_(question), rests_on_(grounds_of_input(question, platform())) {}
 
   [[nodiscard]] Assessment closed(const plan::Plan& plan) override {
     auto a = inner().closed(plan);

@@ -31,8 +31,7 @@ struct MicroBatches {
 };
 MicroBatches even_micro_batches(const plan::Plan& plan, std::int64_t batch) {
   if (batch % plan.dp != 0 || (plan.shares != "speed" && plan.shares != "equal")) return {};
-  const auto own = batch / plan.dp;
-  const auto samples = plan.micro_batch.value_or(own);
+  const auto own = plan.replica_batch(batch), samples = plan.slot_batch(batch);
   if (own % samples != 0) return {};
   return {samples, own / samples};
 }
@@ -100,7 +99,7 @@ std::vector<RankDevice> kinds_of_devices(const Workload& job, int ranks) {
 
 }  // namespace
 
-double LoweredBounds::Pass::bytes(const plan::Plan& plan) const {
+double LoweredBounds::PassCost::bytes(const plan::Plan& plan) const {
   const double shards = plan.shard_ranks();
   const double updates = plan.offload == plan::Offload::Optimizer ? 0 : update_bytes / (plan.zero >= 1 ? shards : 1);
   return (working_bytes / (plan.zero >= 3 ? shards : 1) + updates) / plan.pp;
@@ -119,7 +118,7 @@ Outlook LoweredBounds::outlook(const plan::Plan& plan) {
   return outlook;
 }
 
-const std::optional<LoweredBounds::Pass>& LoweredBounds::pass_of(const plan::Plan& plan, std::int64_t samples) {
+const std::optional<LoweredBounds::PassCost>& LoweredBounds::pass_of(const plan::Plan& plan, std::int64_t samples) {
   auto split = split_of(plan);
   split.micro_batch = samples;
   const auto devices = kinds_of_devices(job_, plan.ranks());
@@ -130,7 +129,7 @@ const std::optional<LoweredBounds::Pass>& LoweredBounds::pass_of(const plan::Pla
   return found->second;
 }
 
-std::optional<LoweredBounds::Pass> LoweredBounds::lowered_pass(const plan::Plan& split, const std::vector<RankDevice>& devices) const {
+std::optional<LoweredBounds::PassCost> LoweredBounds::lowered_pass(const plan::Plan& split, const std::vector<RankDevice>& devices) const {
   const int threads = devices.front().threads;
   try {
     return measured(lower_anywhere(job_, split, threads), devices);
@@ -148,8 +147,8 @@ std::optional<LoweredBounds::Pass> LoweredBounds::lowered_pass(const plan::Plan&
   }
 }
 
-LoweredBounds::Pass LoweredBounds::measured(const plan::Program& program, const std::vector<RankDevice>& devices) const {
-  Pass pass;
+LoweredBounds::PassCost LoweredBounds::measured(const plan::Program& program, const std::vector<RankDevice>& devices) const {
+  PassCost pass;
   pass.kernels = Seconds(std::numeric_limits<double>::infinity());
   for (const auto& device : devices)
     pass.kernels = std::min(pass.kernels, slowest_role(program, cost_of(program, job_.training, device.model, device.threads)));

@@ -22,19 +22,19 @@ class LoweredBounds {
 
  private:
   /// A micro-batch on its way through all layers, on one of the ranks that share out their tensors.
-  struct Pass {
+  struct PassCost {
     Seconds kernels;           ///< forward and backward, on the quickest kind of device
     double working_bytes = 0;  ///< what the passes read and what stays from step to step: weights, constants
     double update_bytes = 0;   ///< what only updates use: optimizer state, weights in f32 beside those of 16 bits
     [[nodiscard]] double bytes(const plan::Plan&) const;  ///< on the fullest stage at least
   };
 
-  [[nodiscard]] const std::optional<Pass>& pass_of(const plan::Plan&, std::int64_t samples);
-  [[nodiscard]] std::optional<Pass> lowered_pass(const plan::Plan& split, const std::vector<RankDevice>&) const;
-  [[nodiscard]] Pass measured(const plan::Program&, const std::vector<RankDevice>&) const;
+  [[nodiscard]] const std::optional<PassCost>& pass_of(const plan::Plan&, std::int64_t samples);
+  [[nodiscard]] std::optional<PassCost> lowered_pass(const plan::Plan& split, const std::vector<RankDevice>&) const;
+  [[nodiscard]] PassCost measured(const plan::Program&, const std::vector<RankDevice>&) const;
 
   const Workload& job_;
-  std::map<std::string, std::optional<Pass>> known_;  ///< by how layers are split, and threads; nothing: cannot be lowered alone
+  std::map<std::string, std::optional<PassCost>> known_;  ///< by how layers are split, and threads; nothing: cannot be lowered alone
 };
 
 }  // namespace rehearsal::predict

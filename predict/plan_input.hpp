@@ -17,7 +17,7 @@ struct PlanInput {
   [[nodiscard]] costmodel::Interval first_epoch_step() const { return step.first.step(computing); }
 };
 
-/// Of a step that is assessed without input. `rests_on`: grounds_of().
+/// Of a step that is assessed without input. `rests_on`: grounds_of_input().
 void add_input(Assessment&, const StepInput&, const platforms::Platform&, const std::string& rests_on);
 
 /// A step that is so much longer because ranks wait for each other.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "predict/free_keys.hpp"
 
 namespace rehearsal::predict {
 
@@ -11,32 +12,12 @@ PlayableStep Predictor::priced(plan::Program) {
                 " runs its own kernels: give the model and a plan");
 }
 
-namespace {
-
-/// Divisors of `n`, the largest first.
-std::vector<std::int64_t> all_divisors(std::int64_t n) {
-  std::vector<std::int64_t> all;
-  for (std::int64_t d = 1; d * d <= n; ++d)
-    if (n % d == 0) {
-      all.push_back(d);
-      if (d * d != n) all.push_back(n / d);
-    }
-  std::sort(all.rbegin(), all.rend());
-  return all;
-}
-
-}  // namespace
-
 plan::Plan widest_replicas(Predictor& predictor) {
   plan::Plan plan;
   const auto devices = platforms::device_count(predictor.platform());
   plan.dp = static_cast<int>(std::min<std::int64_t>(devices, predictor.batch()));
   if (!predictor.violations(plan).empty())  // a framework gives every replica as many samples
-    for (const auto d : all_divisors(predictor.batch()))
-      if (d <= devices) {
-        plan.dp = static_cast<int>(d);
-        break;
-      }
+    plan.dp = divisors(predictor.batch(), devices).back();
   return plan;
 }
 

@@ -35,7 +35,7 @@ struct PlayedRows {
 
 void set_timeline(const EvaluationRequest& request, const StepCost& many, const PlayedRows& rows, StepCost& cost) {
   const auto& program = request.program;
-  const auto stands_for = representatives(program, request.costs, request.platform);
+  const auto stands_for = busiest_representatives(program, request.costs, request.platform);
   const bool by_rank = many.timeline.size() == static_cast<std::size_t>(program.ranks);
   double zero = many.step.value();
   for (std::size_t n = 0; n < many.timeline.size(); ++n) {

@@ -253,7 +253,7 @@ class Replicas {
   [[nodiscard]] int of(int rank) const { return axis_ == program_.axes.size() ? 0 : coordinate(program_, rank, axis_); }
   [[nodiscard]] double seconds(int rank) const { return of_role_[program_.role_of[static_cast<std::size_t>(rank)]]; }
   /// Of every stage the rank that has most to do.
-  [[nodiscard]] std::vector<int> representatives(int replica) const {
+  [[nodiscard]] std::vector<int> busiest_ranks(int replica) const {
     std::map<int, int> by_stage;
     for (int rank = 0; rank < program_.ranks; ++rank) {
       if (of(rank) != replica) continue;
@@ -273,25 +273,25 @@ class Replicas {
 
 }  // namespace
 
-std::vector<int> representatives(const plan::Program& program, const ProgramCosts& costs, const platforms::Platform& platform) {
+std::vector<int> busiest_representatives(const plan::Program& program, const ProgramCosts& costs, const platforms::Platform& platform) {
   if (platform.nodes.size() == 1) return plan::representatives(program);
   const Replicas replicas(program, costs);
   int slowest = 0;
   for (int rank = 1; rank < program.ranks; ++rank)
     if (replicas.seconds(rank) > replicas.seconds(slowest)) slowest = rank;
-  return replicas.representatives(replicas.of(slowest));
+  return replicas.busiest_ranks(replicas.of(slowest));
 }
 
 std::vector<std::vector<int>> kinds_of_replicas(const plan::Program& program, const ProgramCosts& costs,
                                                 const platforms::Platform& platform) {
-  std::vector<std::vector<int>> kinds{representatives(program, costs, platform)};
+  std::vector<std::vector<int>> kinds{busiest_representatives(program, costs, platform)};
   if (program.roles.size() == kinds.front().size()) return kinds;  // one role a stage
   const Replicas replicas(program, costs);
   std::map<int, std::set<std::uint32_t>> roles;  // by replica
   for (int rank = 0; rank < program.ranks; ++rank) roles[replicas.of(rank)].insert(program.role_of[static_cast<std::size_t>(rank)]);
   std::set<std::set<std::uint32_t>> known{roles.at(replicas.of(kinds.front().front()))};
   for (const auto& [replica, own] : roles)
-    if (known.insert(own).second) kinds.push_back(replicas.representatives(replica));
+    if (known.insert(own).second) kinds.push_back(replicas.busiest_ranks(replica));
   return kinds;
 }
 

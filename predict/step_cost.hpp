@@ -12,9 +12,7 @@
 #include "costmodel/cost_model.hpp"
 #include "costmodel/kernel_rows.hpp"
 #include "graph/training.hpp"
-#include "plan/collectives/collective.hpp"
 #include "plan/program/program.hpp"
-#include "platforms/fabric.hpp"
 #include "platforms/platform.hpp"
 
 namespace rehearsal::predict {
@@ -72,8 +70,8 @@ struct BusySeconds {
 };
 [[nodiscard]] BusySeconds busy_seconds(const plan::Program&, const plan::Role&, const RoleCosts&);
 /// One rank for every stage, in order of stages, as plan::representatives(); where devices differ of the replica that has most to do.
-[[nodiscard]] std::vector<int> representatives(const plan::Program&, const ProgramCosts&, const platforms::Platform&);
-/// The same of every kind of replica, representatives() first: replicas are of one kind whose ranks have the same roles.
+[[nodiscard]] std::vector<int> busiest_representatives(const plan::Program&, const ProgramCosts&, const platforms::Platform&);
+/// The same of every kind of replica, busiest_representatives() first: replicas are of one kind whose ranks have the same roles.
 [[nodiscard]] std::vector<std::vector<int>> kinds_of_replicas(const plan::Program&, const ProgramCosts&, const platforms::Platform&);
 
 /// Where a step's time goes, on the rank that the others wait for. Sums to the step.

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/mean.hpp"
 #include "base/random.hpp"
+#include "base/statistics.hpp"
 #include "predict/plan_input.hpp"
 #include "predict/predictor_around.hpp"
 

@@ -96,7 +96,7 @@ class Folded final : public predict::StepEvaluator {
  private:
   static predict::StepCost played(const predict::EvaluationRequest& request) {
     const auto& program = request.program;
-    const auto ranks = predict::representatives(program, request.costs, request.platform);
+    const auto ranks = predict::busiest_representatives(program, request.costs, request.platform);
     const auto alike = [&](int rank) {
       return program.role_of[static_cast<std::size_t>(rank)] ==
              program.role_of[static_cast<std::size_t>(ranks[stage_index(program, ranks, rank)])];

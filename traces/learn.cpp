@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "base/statistics.hpp"
 #include "costmodel/learning.hpp"
 #include "traces/composition.hpp"
 #include "traces/timeline.hpp"
@@ -29,8 +30,7 @@ std::string fingerprint(const Trace& trace) {
 }
 
 bool learned_before(const Calibration& c, const Trace& trace) {
-  const auto at = c.context.items.find(kLearnedKey);
-  return at != c.context.items.end() && at->second.find(fingerprint(trace)) != std::string::npos;
+  return c.context.item(kLearnedKey).find(fingerprint(trace)) != std::string::npos;
 }
 
 void note_learned(Calibration& c, const Trace& trace) {
@@ -80,27 +80,19 @@ void add_step(const RankTrace& rank, const StepAccount& account, Kernels& kernel
   }
 }
 
-double quantile(std::vector<double> values, double share) {
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
-}
-
-/// Standard deviation of the logarithm that a normal distribution with these quartiles has: their distance ÷ 1.349.
 double robust_spread(const std::vector<double>& values) {
-  const double low = quantile(values, 0.25), high = quantile(values, 0.75);
-  return low > 0 ? std::log(high / low) / 1.349 : 0.0;
+  return log_deviation(inner_quantile_of(values, 0.25), inner_quantile_of(values, 0.75));
 }
 
 costmodel::Sample sample_of(const KernelTimes& times) {
   costmodel::Sample s;
   s.kernel = times.kernel;
   s.count = times.events;
-  s.cpu_min = Seconds(quantile(times.cpu, 0));
-  s.cpu_quartile = Seconds(quantile(times.cpu, 0.25));
-  s.cpu_median = Seconds(median(times.cpu));
-  s.wall_min = Seconds(quantile(times.wall, 0));
-  s.wall_median = Seconds(median(times.wall));
+  s.cpu_min = Seconds(inner_quantile_of(times.cpu, 0));
+  s.cpu_quartile = Seconds(inner_quantile_of(times.cpu, 0.25));
+  s.cpu_median = Seconds(median_of(times.cpu));
+  s.wall_min = Seconds(inner_quantile_of(times.wall, 0));
+  s.wall_median = Seconds(median_of(times.wall));
   s.spread = robust_spread(times.wall);
   s.from_training = true;
   return s;
@@ -112,14 +104,14 @@ void add_samples(Calibration& c, const Trace& trace, LearnOutcome& outcome) {
   for (const auto& rank : trace.ranks)
     for (const auto& account : accounts(rank, steps)) add_step(rank, account, kernels);
   for (const auto& [key, times] : kernels)
-    if (median(times.wall) > 0) ++(costmodel::merge_sample(c, sample_of(times)) ? outcome.samples_added : outcome.samples_merged);
+    if (median_of(times.wall) > 0) ++(costmodel::merge_sample(c, sample_of(times)) ? outcome.samples_added : outcome.samples_merged);
 }
 
 // ---- mechanisms
 
 /// Mean and spread of log(value / predicted) around the middle of the values.
 costmodel::FactorObservation observed(const std::vector<double>& values, double predicted) {
-  return {std::log(median(values) / predicted), std::pow(robust_spread(values), 2), static_cast<std::int64_t>(values.size())};
+  return {std::log(median_of(values) / predicted), std::pow(robust_spread(values), 2), static_cast<std::int64_t>(values.size())};
 }
 
 /// Exposed communication of every step, of the rank that waited least: what the others wait longer is waiting for that rank's kernels.
@@ -138,7 +130,7 @@ void learn_communication(Calibration& c, const platforms::Platform& platform, co
   const double predicted = composed.communication;
   auto exposed = exposed_by_step(trace);
   for (double& seconds : exposed) seconds -= composed.bubble;  // waiting for other stages is no fault of the messages
-  if (!(predicted > 0) || !(median(exposed) > 0) || !std::isfinite(median(exposed))) return;
+  if (!(predicted > 0) || !(median_of(exposed) > 0) || !std::isfinite(median_of(exposed))) return;
   auto seen = observed(exposed, predicted);
   seen.log_factor = std::clamp(seen.log_factor, -3.0, 3.0);
   costmodel::merge_factor(c, "communication", seen, kPriorCommunicationError);
@@ -149,7 +141,7 @@ void learn_composition(Calibration& c, const platforms::Platform& platform, cons
   const double predicted = compose(trace, platform, model).uncomposed(model);
   std::vector<double> seconds;
   for (const auto& s : counted_steps(trace)) seconds.push_back(s.end - s.begin);
-  if (!(predicted > 0) || !(median(seconds) > 0)) return;
+  if (!(predicted > 0) || !(median_of(seconds) > 0)) return;
   costmodel::merge_factor(c, "step", observed(seconds, predicted), kPriorCompositionError);
 }
 
@@ -199,17 +191,11 @@ double predict(const Calibration& c, const platforms::Platform& platform, const 
 /// "NVIDIA H200 (cuda:0)" without which of them it is.
 std::string kind_of_gpu(const std::string& name) { return name.substr(0, name.find(" (cuda:")); }
 
-/// What a context says of the machine; empty: nothing.
-std::string item_of(const costmodel::MachineContext& context, std::string_view key) {
-  const auto item = context.items.find(std::string(key));
-  return item == context.items.end() ? std::string() : item->second;
-}
-
 /// What one GPU needs says nothing of another, nor of a processor. Older traces do not say what measured them.
 void refuse_another_device(const Calibration& c, const Trace& trace) {
   const costmodel::MachineContext measured{{trace.context.begin(), trace.context.end()}};
-  const auto gpu = kind_of_gpu(item_of(measured, costmodel::kGpuItem)), own_gpu = kind_of_gpu(item_of(c.context, costmodel::kGpuItem));
-  const auto cpu = item_of(measured, costmodel::kCpuItem), own_cpu = item_of(c.context, costmodel::kCpuItem);
+  const auto gpu = kind_of_gpu(measured.item(costmodel::kGpuItem)), own_gpu = kind_of_gpu(c.context.item(costmodel::kGpuItem));
+  const auto cpu = measured.item(costmodel::kCpuItem), own_cpu = c.context.item(costmodel::kCpuItem);
   const auto own = own_gpu.empty() ? own_cpu.empty() ? "a processor" : own_cpu : own_gpu, other = gpu.empty() ? cpu : gpu;
   const bool same = gpu.empty() ? cpu.empty() || (own_gpu.empty() && (own_cpu.empty() || own_cpu == cpu)) : own_gpu == gpu;
   if (same) return;

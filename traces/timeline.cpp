@@ -81,13 +81,6 @@ bool communicates(const EventKind& kind) {
          kind.identity.kind == plan::InstructionKind::Collective;
 }
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 std::vector<StepRecord> counted_steps(const Trace& trace) {
   if (trace.steps.empty()) throw BadInput("trace of " + trace.model, "holds no step");
   std::vector<StepRecord> steps;

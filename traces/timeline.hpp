@@ -36,7 +36,4 @@ struct StepAccount {
 /// Accounts of one rank, one for each of `steps`.
 [[nodiscard]] std::vector<StepAccount> accounts(const RankTrace&, const std::vector<StepRecord>& steps);
 
-/// The middle value (of an even number, the upper one of the middle two); 0 of none.
-[[nodiscard]] double median(std::vector<double> values);
-
 }  // namespace rehearsal::traces

@@ -7,6 +7,7 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
+#include "base/statistics.hpp"
 #include "base/text_lines.hpp"
 #include "platforms/strict_json.hpp"
 
@@ -206,9 +207,7 @@ double median_step_seconds(const Trace& trace) {
   std::vector<double> seconds;
   for (const auto& s : trace.steps)
     if (!s.warm_up) seconds.push_back(s.end - s.begin);
-  if (seconds.empty()) return 0;
-  std::sort(seconds.begin(), seconds.end());
-  return seconds[seconds.size() / 2];
+  return median_of(seconds);
 }
 
 }  // namespace rehearsal::traces

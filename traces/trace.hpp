@@ -40,6 +40,9 @@ struct RankTrace {
   std::vector<Event> events;  ///< in the order in which they were issued
 };
 
+/// The first steps of a training take longer: so many are marked, where it has more.
+inline constexpr std::size_t kWarmUpSteps = 2;
+
 struct StepRecord {
   std::int32_t step = 0;
   double begin = 0, end = 0;                   ///< over all ranks

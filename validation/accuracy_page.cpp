@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <map>
 
+#include "base/statistics.hpp"
 #include "base/units.hpp"
 #include "base/xml.hpp"
 
@@ -127,8 +128,7 @@ std::string mark(const RecordPoint& p, const Decades& axis) {
 std::string median_error(const Panel& panel) {
   std::vector<double> errors;
   for (const auto* p : panel.points) errors.push_back(std::fabs(p->error()));
-  std::ranges::nth_element(errors, errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2));
-  return percent(errors[errors.size() / 2]);
+  return percent(median_of(errors));
 }
 
 /// A picture of its own scale: the diagonal is a right prediction, the dotted lines are 20 % off.

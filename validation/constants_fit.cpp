@@ -10,6 +10,7 @@
 #include <Eigen/Dense>
 
 #include "base/error.hpp"
+#include "base/statistics.hpp"
 #include "validation/intervals.hpp"
 
 namespace rehearsal::validation {
@@ -242,10 +243,7 @@ std::vector<costmodel::SeenRuns> Fit::seen_runs() const {
         std::fabs(std::expm1(quantities_[i].left_out)));
   }
   std::vector<costmodel::SeenRuns> runs;
-  for (auto& [key, all] : errors) {
-    std::sort(all.begin(), all.end());
-    runs.push_back({key.first, key.second, static_cast<int>(all.size()), all[all.size() / 2]});
-  }
+  for (const auto& [key, all] : errors) runs.push_back({key.first, key.second, static_cast<int>(all.size()), median_of(all)});
   return runs;
 }
 

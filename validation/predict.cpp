@@ -7,6 +7,7 @@
 #include "costmodel/power.hpp"
 #include "graph/zoo/zoo.hpp"
 #include "predict/frameworks/framework_program.hpp"
+#include "predict/frameworks/memory.hpp"
 
 namespace rehearsal::validation {
 namespace {

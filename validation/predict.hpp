@@ -9,10 +9,8 @@
 
 #include "costmodel/collective_library.hpp"
 #include "costmodel/constants.hpp"
-#include "graph/graph.hpp"
 #include "predict/frameworks/closed_step.hpp"
 #include "predict/frameworks/lower.hpp"
-#include "predict/frameworks/memory.hpp"
 #include "validation/record_job.hpp"
 
 namespace rehearsal::validation {

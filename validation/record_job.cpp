@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/names.hpp"
+#include "costmodel/accelerator.hpp"
 #include "predict/changes.hpp"
 #include "predict/frameworks/recipe.hpp"
 #include "validation/known_models.hpp"
@@ -255,7 +256,7 @@ void set_modes(const Record& r, RecordJob& job) {
   const auto overlap = r.plan.text("overlap");
   p.overlap = (!r.plan.has("grad_bucketing") || r.plan.truth("grad_bucketing")) && overlap != "none";
   recipe.keeps_gathered = r.plan.text("sharding") == "shard_grad_op";
-  recipe.fp32_reduction = r.plan.text("mixed_precision_mode") == "default" || f.reduces_in_fp32;
+  if (r.plan.text("mixed_precision_mode") == "default") recipe.fp32_reduction = true;
   if (r.plan.number("tp_overlap")) recipe.tensor_overlap = r.plan.truth("tp_overlap");
   if (holds(overlap, "tp")) recipe.tensor_overlap = true;
   recipe.parallel_blocks = r.plan.truth("parallel_block");
@@ -385,7 +386,6 @@ void take_plan(const Record& r, RecordJob& job) {
   job.samples = batch;
   job.tokens = batch * job.model.seq;
   const auto& f = *job.framework;
-  job.recipe.fp32_reduction = f.reduces_in_fp32;
   job.recipe.channels_last = f.channels_last;
   job.recipe.channels_last_single = f.channels_last_single;
   job.recipe.power_limit = job.machine.power_limit;

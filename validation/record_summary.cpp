@@ -1,16 +1,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/statistics.hpp"
 #include "validation/validate.hpp"
 
 namespace rehearsal::validation {
 namespace {
-
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
 
 /// Collects errors of one row.
 struct Tally {

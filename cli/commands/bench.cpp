@@ -298,8 +298,10 @@ Action add_bench(CLI::App& app) {
   auto* collectives = app.add_subcommand("collectives", "every algorithm over sizes, against MPI's own and against its bound");
   const Action of_collectives = add_bench_collectives(*collectives);
   auto* data = app.add_subcommand("data", "samples per second, read ahead and prepared by threads");
+  data->footer("rehearse bench data --model zoo:resnet18 --steps 5");
   const Action of_data = add_bench_data(*data);
   auto* compression = app.add_subcommand("compression", "compressors of gradients, against copying the gradient");
+  compression->footer("rehearse bench compression --elements 1000000 --repetitions 1");
   const Action of_compression = add_bench_compression(*compression);
   const std::vector<std::pair<const CLI::App*, Action>> with_options{
       {collectives, of_collectives}, {data, of_data}, {compression, of_compression}};

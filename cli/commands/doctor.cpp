@@ -167,7 +167,7 @@ constexpr std::array kChecks{
     Check{"two ranks", two_ranks, true}};
 
 int examine(bool alone, Terminal& terminal) {
-  nlohmann::ordered_json result{{"checks", nlohmann::ordered_json::array()}};
+  nlohmann::ordered_json result{{"schema", 1}, {"checks", nlohmann::ordered_json::array()}};
   bool broken = false, launches = !alone, trains = true;
   for (const auto& check : kChecks) {
     if (check.starts_ranks && !(launches && trains)) continue;

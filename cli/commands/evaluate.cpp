@@ -102,7 +102,11 @@ Action add_evaluate(CLI::App& app) {
   o->model.add_dtype_to(app, "f32 or f64");
   app.add_option("--seed", o->model.seed, "of weights that neither model nor checkpoint have (default: that of the checkpoint)")
       ->each([o](const std::string&) { o->model.typed.insert("seed"); });
-  app.add_option("--data", o->data.data, "as for run")->required()->take_all()->allow_extra_args(false);
+  o->data.data.clear();  // nothing stands in for it
+  app.add_option("--data", o->data.data, "samples in files, as run reads them (docs/data.md)")
+      ->required()
+      ->take_all()
+      ->allow_extra_args(false);
   o->data.add_reading_to(app);
   app.add_option("--checkpoint", o->checkpoint, "folder of a checkpoint of run; default: the weights in the model");
   app.add_option("--outputs", o->outputs, "an .npz file to write the model's outputs to");

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -6,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.hpp"
+#include "base/statistics.hpp"
 #include "cli/command.hpp"
 #include "validation/constants_fit.hpp"
 
@@ -28,21 +28,12 @@ struct Errors {
     fitted.push_back(std::fabs(std::expm1(q.residual)));
     left_out.push_back(std::fabs(std::expm1(q.left_out)));
   }
-  static double mean(const std::vector<double>& v) {
-    double sum = 0;
-    for (const double x : v) sum += x;
-    return v.empty() ? 0 : sum / static_cast<double>(v.size());
-  }
-  static double median(std::vector<double> v) {
-    std::sort(v.begin(), v.end());
-    return v.empty() ? 0 : v[v.size() / 2];
-  }
   [[nodiscard]] Json json(const std::string& name) const {
     return {{"name", name},
             {"quantities", fitted.size()},
-            {"mean_fitted", mean(fitted)},
-            {"mean_left_out", mean(left_out)},
-            {"median_left_out", median(left_out)}};
+            {"mean_fitted", mean_of(fitted)},
+            {"mean_left_out", mean_of(left_out)},
+            {"median_left_out", median_of(left_out)}};
   }
 };
 

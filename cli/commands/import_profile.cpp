@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <numeric>
 
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "base/statistics.hpp"
 #include "cli/importing.hpp"
 #include "exchange/frameworks/zoo_reference.hpp"
 #include "validation/own_run.hpp"
@@ -61,7 +61,7 @@ void add_breakdown(const exchange::GpuProfile& trace, Json& result) {
 Json json_of_steps(const std::vector<double>& steps) {
   const auto [least, most] = std::ranges::minmax(steps);
   const auto count = static_cast<double>(steps.size());
-  const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / count;
+  const double mean = mean_of(steps);
   double squares = 0;
   for (const double step : steps) squares += (step - mean) * (step - mean);
   return {{"count", steps.size()},

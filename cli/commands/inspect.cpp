@@ -195,7 +195,7 @@ std::optional<graph::TrainingGraph> training_of(const ModelOptions& model, const
   if (!loaded.unknown_text.empty()) return std::nullopt;
   std::optional<graph::TrainingGraph> training;
   try {
-    auto options = roles_of(model, loaded.damage);
+    auto options = roles_asked_for(model, loaded.damage);
     options.loss = model.loss;
     training = graph::build_training_graph(graph::with_initial_values(loaded.graph), options);
     warnings.insert(warnings.end(), training->warnings.begin(), training->warnings.end());

@@ -53,7 +53,7 @@ Json job_json(const jobs::Job& job) {
   return j;
 }
 
-Json outcome_json(const jobs::ScheduleOutcome& o, const std::vector<jobs::Job>& jobs) {
+Json outcome_json(const jobs::ScheduleOutcome& o, const std::vector<jobs::Job>& jobs, const platforms::Platform& platform) {
   double waited = 0, completion = 0, worst = 0;
   int restarts = 0;
   for (std::size_t n = 0; n < jobs.size(); ++n) {
@@ -72,7 +72,8 @@ Json outcome_json(const jobs::ScheduleOutcome& o, const std::vector<jobs::Job>& 
           {"utilisation_share", o.utilisation},
           {"restarts", restarts},
           {"energy_joules", o.energy.value()},
-          {"cost_dollars", o.money.value()}};
+          {"cost_dollars", o.money.value()},
+          {"carbon_kg", o.energy.value() * platform.carbon_intensity.value.value()}};
 }
 
 void add_outcomes(Json& rows, const jobs::ScheduleOutcome& o, const std::vector<jobs::Job>& jobs) {
@@ -115,8 +116,8 @@ jobs::PolicySettings settings_of(const JobsOptions& o, const std::vector<const j
 }
 
 std::vector<jobs::JobEntry> jobs_in(const std::string& path, Terminal& terminal) {
-  if (!jobs::is_trace_file(path)) return jobs::read_jobs_file(path);
-  auto trace = jobs::read_trace_file(path);
+  if (!jobs::is_job_trace_file(path)) return jobs::read_jobs_file(path);
+  auto trace = jobs::read_job_trace_file(path);
   const auto left_out = [&](int rows, const char* why) {
     if (rows > 0) terminal.warn(path + ": " + std::to_string(rows) + (rows > 1 ? " rows are" : " row is") + " left out, " + why);
   };
@@ -160,7 +161,7 @@ int play_jobs(const JobsOptions& o, Terminal& terminal) {
   for (const char* list : {"jobs", "policies", "outcomes"}) result[list] = Json::array();
   for (const auto& job : all) result["jobs"].push_back(job_json(job));
   for (const auto& outcome : outcomes) {
-    result["policies"].push_back(outcome_json(outcome, all));
+    result["policies"].push_back(outcome_json(outcome, all, platform));
     add_outcomes(result["outcomes"], outcome, all);
   }
   result["rests_on"] = what_it_rests_on(platform);

@@ -37,10 +37,8 @@ Json read_machine_file(const std::string& path) {
   return Json::parse(in);  // once more, since the order of keys is kept here
 }
 
-/// The first steps of a training take longer; of three and more those are marked.
 void warn_of_first_steps(const std::string& path, const traces::Trace& trace, const Terminal& terminal) {
-  constexpr std::size_t kFew = 2;
-  if (trace.steps.size() > kFew || std::ranges::any_of(trace.steps, &traces::StepRecord::warm_up)) return;
+  if (trace.steps.size() > traces::kWarmUpSteps || std::ranges::any_of(trace.steps, &traces::StepRecord::warm_up)) return;
   terminal.warn(path + ": has " + std::to_string(trace.steps.size()) +
                 " steps, the first ones of a training, which take longer than those behind them; a trace of ten teaches more");
 }

@@ -73,10 +73,13 @@ Action add_platform(CLI::App& app) {
   app.require_subcommand(1);
   auto what = std::make_shared<std::string>();
   auto* lists = app.add_subcommand("list", "the catalogue");
+  lists->footer("rehearse platform list");
   auto* devices_of = app.add_subcommand("devices", "the devices that platforms may name");
+  devices_of->footer("rehearse platform devices");
   auto* shows = app.add_subcommand("show", "a platform as JSON");
   shows->add_option("NAME", *what)->required();
   auto* schemas = app.add_subcommand("schema", "the JSON Schema of platform files");
+  schemas->footer("rehearse platform schema");
   auto* checks = app.add_subcommand("check", "is a platform file right?");
   checks->add_option("FILE", *what)->required();
   for (auto* sub : {lists, devices_of, shows, schemas, checks}) sub->fallthrough();

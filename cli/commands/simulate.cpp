@@ -64,7 +64,7 @@ predict::PlayableStep stored_step(const std::string& path, const JobSetup& setup
 std::vector<int> ranks_shown(const JobSetup& setup, const Recording& recording) {
   const auto& program = recording.step.program;
   if (recording.timeline.size() != static_cast<std::size_t>(program.ranks))
-    return predict::representatives(program, recording.step.costs, setup.platform());
+    return predict::busiest_representatives(program, recording.step.costs, setup.platform());
   std::vector<int> ranks(recording.timeline.size());
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;

@@ -63,11 +63,6 @@ void deepspeed_sequence(const TrainingJob& job, Sheet& sheet) {
   if (job.plan.tp > 1 && job.plan.sequence_parallel) sheet.refuse("sequence_parallel", "its tensor parallelism has none", "leave it out");
 }
 
-void deepspeed_fuse(const TrainingJob& job, Sheet& sheet) {
-  if (job.plan.fuse != plan::Fusion::Attention)
-    sheet.leave_to_program("fuse", "the program's model says which kernels it uses", "leave it out");
-}
-
 void deepspeed_offload(const TrainingJob& job, Sheet& sheet) {
   if (job.plan.offload == plan::Offload::None) return;
   if (job.plan.offload == plan::Offload::Activations)
@@ -143,42 +138,33 @@ void deepspeed_scale(const TrainingJob& job, Sheet& sheet) {
   sheet.set("fp16.loss_scale_window", "2000");
 }
 
-constexpr std::array kDeepSpeedRules{ExportRule{"model", nothing},  // the program builds it
-                                     ExportRule{"dp", deepspeed_batch},
-                                     ExportRule{"micro_batch", nothing},  // with dp
-                                     ExportRule{"tp", deepspeed_tp},
-                                     ExportRule{"pp", deepspeed_pp},
-                                     ExportRule{"cp", deepspeed_cp},
-                                     ExportRule{"ep", deepspeed_ep},
-                                     ExportRule{"spatial", no_spatial},
-                                     ExportRule{"shares", equal_shares},
-                                     ExportRule{"schedule", nothing},    // of pp
-                                     ExportRule{"interleave", nothing},  // of pp
-                                     ExportRule{"zero", deepspeed_zero},
-                                     ExportRule{"zero_group", deepspeed_zero_group},
-                                     ExportRule{"recompute", deepspeed_recompute},
-                                     ExportRule{"sequence_parallel", deepspeed_sequence},
-                                     ExportRule{"attention", nothing},  // with cp
-                                     ExportRule{"fuse", deepspeed_fuse},
-                                     ExportRule{"offload", deepspeed_offload},
-                                     ExportRule{"compression", deepspeed_compression},
-                                     ExportRule{"exact_steps", deepspeed_exact_steps},
-                                     ExportRule{"local_steps", no_local_steps},
-                                     ExportRule{"outer", no_outer_step},
-                                     ExportRule{"staleness", no_staleness},
-                                     ExportRule{"servers", no_servers},
-                                     ExportRule{"decompositions", whole_decompositions},
-                                     ExportRule{"allreduce", own_allreduce},
-                                     ExportRule{"algorithms", own_algorithms},
-                                     ExportRule{"overlap", nothing},  // with zero
-                                     ExportRule{"bn", no_batch_statistics},
-                                     ExportRule{"order", usual_order},
-                                     ExportRule{"cuts", nothing},  // of pp
-                                     ExportRule{"loss", nothing},  // the program computes it
-                                     ExportRule{"dtype", deepspeed_dtype},
-                                     ExportRule{"optimizer", deepspeed_optimizer},
-                                     ExportRule{"clip_norm", deepspeed_clip},
-                                     ExportRule{"loss_scale", deepspeed_scale}};
+constexpr std::array kOwnDeepSpeedRules{ExportRule{"model", nothing},  // the program builds it
+                                        ExportRule{"dp", deepspeed_batch},
+                                        ExportRule{"micro_batch", nothing},  // with dp
+                                        ExportRule{"tp", deepspeed_tp},
+                                        ExportRule{"pp", deepspeed_pp},
+                                        ExportRule{"cp", deepspeed_cp},
+                                        ExportRule{"ep", deepspeed_ep},
+                                        ExportRule{"schedule", nothing},    // of pp
+                                        ExportRule{"interleave", nothing},  // of pp
+                                        ExportRule{"zero", deepspeed_zero},
+                                        ExportRule{"zero_group", deepspeed_zero_group},
+                                        ExportRule{"recompute", deepspeed_recompute},
+                                        ExportRule{"sequence_parallel", deepspeed_sequence},
+                                        ExportRule{"attention", nothing},  // with cp
+                                        ExportRule{"fuse", fusion_of_program},
+                                        ExportRule{"offload", deepspeed_offload},
+                                        ExportRule{"compression", deepspeed_compression},
+                                        ExportRule{"exact_steps", deepspeed_exact_steps},
+                                        ExportRule{"overlap", nothing},  // with zero
+                                        ExportRule{"order", usual_order},
+                                        ExportRule{"cuts", nothing},  // of pp
+                                        ExportRule{"loss", nothing},  // the program computes it
+                                        ExportRule{"dtype", deepspeed_dtype},
+                                        ExportRule{"optimizer", deepspeed_optimizer},
+                                        ExportRule{"clip_norm", deepspeed_clip},
+                                        ExportRule{"loss_scale", deepspeed_scale}};
+constexpr auto kDeepSpeedRules = with_rules_of_all(kOwnDeepSpeedRules);
 
 }  // namespace
 

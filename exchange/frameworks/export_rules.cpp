@@ -105,6 +105,21 @@ void cross_entropy(const TrainingJob& job, Sheet& sheet) {
     sheet.refuse("loss", "its training of decoders takes cross-entropy, not " + job.loss, "leave --loss out");
 }
 
+void no_part_offloaded(const TrainingJob& job, Sheet& sheet) {
+  if (job.plan.offload != plan::Offload::None)
+    sheet.refuse("offload", "it offloads parameters, gradients and states together, or nothing", "use offload=none");
+}
+
+void always_overlaps(const TrainingJob& job, Sheet& sheet) {
+  if (!job.plan.overlap && job.plan.ranks() > 1)
+    sheet.refuse("overlap", "it always sums gradients beside the backward pass", "leave it out");
+}
+
+void fusion_of_program(const TrainingJob& job, Sheet& sheet) {
+  if (job.plan.fuse != plan::Fusion::Attention)
+    sheet.leave_to_program("fuse", "the program's model says which kernels it uses", "leave it out");
+}
+
 void nothing(const TrainingJob& /*job*/, Sheet& /*sheet*/) {}
 
 std::span<const FrameworkRow> framework_rows() {

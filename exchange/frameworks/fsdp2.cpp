@@ -67,21 +67,6 @@ void fsdp2_sequence(const TrainingJob& job, Sheet& sheet) {
     sheet.leave_to_program("sequence_parallel", "the model's own tensor parallel plan says what is split", "leave it out");
 }
 
-void fsdp2_fuse(const TrainingJob& job, Sheet& sheet) {
-  if (job.plan.fuse != plan::Fusion::Attention)
-    sheet.leave_to_program("fuse", "the program's model says which kernels it uses", "leave it out");
-}
-
-void fsdp2_offload(const TrainingJob& job, Sheet& sheet) {
-  if (job.plan.offload != plan::Offload::None)
-    sheet.refuse("offload", "it offloads parameters, gradients and states together, or nothing", "use offload=none");
-}
-
-void fsdp2_overlap(const TrainingJob& job, Sheet& sheet) {
-  if (!job.plan.overlap && job.plan.ranks() > 1)
-    sheet.refuse("overlap", "it always sums gradients beside the backward pass", "leave it out");
-}
-
 void fsdp2_dtype(const TrainingJob& job, Sheet& sheet) {
   const bool known = job.dtype == "f32" || job.dtype == "bf16" || job.dtype == "f16";
   if (!known) return sheet.refuse("dtype", "its configuration has no " + job.dtype, "use f32, bf16 or f16");
@@ -102,42 +87,33 @@ void fsdp2_scale(const TrainingJob& job, Sheet& sheet) {
   if (!job.loss_scale.empty()) sheet.refuse("loss_scale", "PyTorch's scaler has its own beginning and growth", "leave --loss-scale out");
 }
 
-constexpr std::array kFsdp2Rules{ExportRule{"model", nothing},  // the program builds it
-                                 ExportRule{"dtype", fsdp2_dtype},
-                                 ExportRule{"dp", fsdp2_dp},
-                                 ExportRule{"tp", fsdp2_tp},
-                                 ExportRule{"cp", fsdp2_cp},
-                                 ExportRule{"pp", fsdp2_pp},
-                                 ExportRule{"ep", fsdp2_ep},
-                                 ExportRule{"spatial", no_spatial},
-                                 ExportRule{"micro_batch", fsdp2_batch},
-                                 ExportRule{"shares", equal_shares},
-                                 ExportRule{"schedule", nothing},    // of pp
-                                 ExportRule{"interleave", nothing},  // of pp
-                                 ExportRule{"zero", fsdp2_zero},
-                                 ExportRule{"zero_group", nothing},  // with dp
-                                 ExportRule{"recompute", fsdp2_recompute},
-                                 ExportRule{"sequence_parallel", fsdp2_sequence},
-                                 ExportRule{"attention", nothing},  // with cp
-                                 ExportRule{"fuse", fsdp2_fuse},
-                                 ExportRule{"offload", fsdp2_offload},
-                                 ExportRule{"compression", no_compression},
-                                 ExportRule{"exact_steps", no_exact_steps},
-                                 ExportRule{"local_steps", no_local_steps},
-                                 ExportRule{"outer", no_outer_step},
-                                 ExportRule{"staleness", no_staleness},
-                                 ExportRule{"servers", no_servers},
-                                 ExportRule{"decompositions", whole_decompositions},
-                                 ExportRule{"allreduce", own_allreduce},
-                                 ExportRule{"algorithms", own_algorithms},
-                                 ExportRule{"overlap", fsdp2_overlap},
-                                 ExportRule{"bn", no_batch_statistics},
-                                 ExportRule{"order", usual_order},
-                                 ExportRule{"cuts", nothing},  // of pp
-                                 ExportRule{"loss", nothing},  // the program computes it
-                                 ExportRule{"optimizer", fsdp2_optimizer},
-                                 ExportRule{"clip_norm", fsdp2_clip},
-                                 ExportRule{"loss_scale", fsdp2_scale}};
+constexpr std::array kOwnFsdp2Rules{ExportRule{"model", nothing},  // the program builds it
+                                    ExportRule{"dtype", fsdp2_dtype},
+                                    ExportRule{"dp", fsdp2_dp},
+                                    ExportRule{"tp", fsdp2_tp},
+                                    ExportRule{"cp", fsdp2_cp},
+                                    ExportRule{"pp", fsdp2_pp},
+                                    ExportRule{"ep", fsdp2_ep},
+                                    ExportRule{"micro_batch", fsdp2_batch},
+                                    ExportRule{"schedule", nothing},    // of pp
+                                    ExportRule{"interleave", nothing},  // of pp
+                                    ExportRule{"zero", fsdp2_zero},
+                                    ExportRule{"zero_group", nothing},  // with dp
+                                    ExportRule{"recompute", fsdp2_recompute},
+                                    ExportRule{"sequence_parallel", fsdp2_sequence},
+                                    ExportRule{"attention", nothing},  // with cp
+                                    ExportRule{"fuse", fusion_of_program},
+                                    ExportRule{"offload", no_part_offloaded},
+                                    ExportRule{"compression", no_compression},
+                                    ExportRule{"exact_steps", no_exact_steps},
+                                    ExportRule{"overlap", always_overlaps},
+                                    ExportRule{"order", usual_order},
+                                    ExportRule{"cuts", nothing},  // of pp
+                                    ExportRule{"loss", nothing},  // the program computes it
+                                    ExportRule{"optimizer", fsdp2_optimizer},
+                                    ExportRule{"clip_norm", fsdp2_clip},
+                                    ExportRule{"loss_scale", fsdp2_scale}};
+constexpr auto kFsdp2Rules = with_rules_of_all(kOwnFsdp2Rules);
 
 /// Sections of "SECTION.key" together, whatever the order of the rules.
 std::string yaml(const Sheet& sheet) {

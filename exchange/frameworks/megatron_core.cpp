@@ -168,42 +168,33 @@ void megatron_scale(const TrainingJob& job, Sheet& sheet) {
   sheet.set("--loss-scale-window", "2000");
 }
 
-constexpr std::array kMegatronRules{ExportRule{"model", megatron_model},
-                                    ExportRule{"tp", megatron_tp},
-                                    ExportRule{"pp", megatron_pp},
-                                    ExportRule{"cp", megatron_cp},
-                                    ExportRule{"ep", megatron_ep},
-                                    ExportRule{"dp", nothing},  // what the started ranks leave
-                                    ExportRule{"micro_batch", megatron_batch},
-                                    ExportRule{"spatial", no_spatial},
-                                    ExportRule{"shares", equal_shares},
-                                    ExportRule{"schedule", megatron_schedule},
-                                    ExportRule{"interleave", nothing},  // with the schedule
-                                    ExportRule{"zero", megatron_zero},
-                                    ExportRule{"zero_group", megatron_zero_group},
-                                    ExportRule{"recompute", megatron_recompute},
-                                    ExportRule{"sequence_parallel", megatron_sequence},
-                                    ExportRule{"attention", megatron_attention},
-                                    ExportRule{"fuse", megatron_fuse},
-                                    ExportRule{"offload", megatron_offload},
-                                    ExportRule{"compression", megatron_compression},
-                                    ExportRule{"exact_steps", no_exact_steps},
-                                    ExportRule{"local_steps", no_local_steps},
-                                    ExportRule{"outer", no_outer_step},
-                                    ExportRule{"staleness", no_staleness},
-                                    ExportRule{"servers", no_servers},
-                                    ExportRule{"decompositions", whole_decompositions},
-                                    ExportRule{"allreduce", own_allreduce},
-                                    ExportRule{"algorithms", own_algorithms},
-                                    ExportRule{"overlap", megatron_overlap},
-                                    ExportRule{"bn", no_batch_statistics},
-                                    ExportRule{"order", megatron_order},
-                                    ExportRule{"cuts", even_cuts},
-                                    ExportRule{"loss", cross_entropy},
-                                    ExportRule{"dtype", megatron_dtype},
-                                    ExportRule{"optimizer", megatron_optimizer},
-                                    ExportRule{"clip_norm", megatron_clip},
-                                    ExportRule{"loss_scale", megatron_scale}};
+constexpr std::array kOwnMegatronRules{ExportRule{"model", megatron_model},
+                                       ExportRule{"tp", megatron_tp},
+                                       ExportRule{"pp", megatron_pp},
+                                       ExportRule{"cp", megatron_cp},
+                                       ExportRule{"ep", megatron_ep},
+                                       ExportRule{"dp", nothing},  // what the started ranks leave
+                                       ExportRule{"micro_batch", megatron_batch},
+                                       ExportRule{"schedule", megatron_schedule},
+                                       ExportRule{"interleave", nothing},  // with the schedule
+                                       ExportRule{"zero", megatron_zero},
+                                       ExportRule{"zero_group", megatron_zero_group},
+                                       ExportRule{"recompute", megatron_recompute},
+                                       ExportRule{"sequence_parallel", megatron_sequence},
+                                       ExportRule{"attention", megatron_attention},
+                                       ExportRule{"fuse", megatron_fuse},
+                                       ExportRule{"offload", megatron_offload},
+                                       ExportRule{"compression", megatron_compression},
+                                       ExportRule{"exact_steps", no_exact_steps},
+                                       ExportRule{"overlap", megatron_overlap},
+                                       ExportRule{"order", megatron_order},
+                                       ExportRule{"cuts", even_cuts},
+                                       ExportRule{"loss", cross_entropy},
+                                       ExportRule{"dtype", megatron_dtype},
+                                       ExportRule{"optimizer", megatron_optimizer},
+                                       ExportRule{"clip_norm", megatron_clip},
+                                       ExportRule{"loss_scale", megatron_scale}};
+constexpr auto kMegatronRules = with_rules_of_all(kOwnMegatronRules);
 
 std::string flag_lines(const Sheet& sheet) {
   return joined(sheet.settings(), "\n", [](const auto& s) { return s.second.empty() ? s.first : s.first + " " + s.second; }) + "\n";

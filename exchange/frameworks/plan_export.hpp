@@ -23,8 +23,8 @@ struct TrainingJob {
   double clip_norm = 0;                ///< 0: gradients are not clipped
   std::string loss_scale;              ///< empty: none; a number, or dynamic
 
-  [[nodiscard]] std::int64_t replica_batch() const { return batch / plan.dp; }
-  [[nodiscard]] std::int64_t micro_batch() const { return plan.micro_batch.value_or(replica_batch()); }
+  [[nodiscard]] std::int64_t replica_batch() const { return plan.replica_batch(batch); }
+  [[nodiscard]] std::int64_t micro_batch() const { return plan.slot_batch(batch); }
   [[nodiscard]] double optimizer_value(std::string_view name) const;
 };
 

@@ -105,16 +105,6 @@ void titan_fuse(const TrainingJob& job, Sheet& sheet) {
   if (job.plan.fuse != plan::Fusion::Attention) sheet.refuse("fuse", "its attention is one kernel", "leave it out");
 }
 
-void titan_offload(const TrainingJob& job, Sheet& sheet) {
-  if (job.plan.offload != plan::Offload::None)
-    sheet.refuse("offload", "it offloads parameters, gradients and states together, or nothing", "use offload=none");
-}
-
-void titan_overlap(const TrainingJob& job, Sheet& sheet) {
-  if (!job.plan.overlap && job.plan.ranks() > 1)
-    sheet.refuse("overlap", "it always sums gradients beside the backward pass", "leave it out");
-}
-
 /// f32 parameters, products in bf16: our bf16 with f32 masters.
 void titan_dtype(const TrainingJob& job, Sheet& sheet) {
   if (job.dtype != "f32" && job.dtype != "bf16")
@@ -145,42 +135,33 @@ void titan_scale(const TrainingJob& job, Sheet& sheet) {
   if (!job.loss_scale.empty()) sheet.refuse("loss_scale", "it does not scale the loss", "leave --loss-scale out");
 }
 
-constexpr std::array kTitanRules{ExportRule{"model", titan_model},
-                                 ExportRule{"dp", titan_dp},
-                                 ExportRule{"tp", titan_tp},
-                                 ExportRule{"pp", titan_pp},
-                                 ExportRule{"cp", titan_cp},
-                                 ExportRule{"ep", titan_ep},
-                                 ExportRule{"spatial", no_spatial},
-                                 ExportRule{"micro_batch", titan_batch},
-                                 ExportRule{"shares", equal_shares},
-                                 ExportRule{"schedule", titan_schedule},
-                                 ExportRule{"interleave", nothing},  // with the schedule
-                                 ExportRule{"zero", titan_zero},
-                                 ExportRule{"zero_group", nothing},  // with dp
-                                 ExportRule{"recompute", titan_recompute},
-                                 ExportRule{"sequence_parallel", titan_sequence},
-                                 ExportRule{"attention", titan_attention},
-                                 ExportRule{"fuse", titan_fuse},
-                                 ExportRule{"offload", titan_offload},
-                                 ExportRule{"compression", no_compression},
-                                 ExportRule{"exact_steps", no_exact_steps},
-                                 ExportRule{"local_steps", no_local_steps},
-                                 ExportRule{"outer", no_outer_step},
-                                 ExportRule{"staleness", no_staleness},
-                                 ExportRule{"servers", no_servers},
-                                 ExportRule{"decompositions", whole_decompositions},
-                                 ExportRule{"allreduce", own_allreduce},
-                                 ExportRule{"algorithms", own_algorithms},
-                                 ExportRule{"overlap", titan_overlap},
-                                 ExportRule{"bn", no_batch_statistics},
-                                 ExportRule{"order", usual_order},
-                                 ExportRule{"cuts", even_cuts},
-                                 ExportRule{"loss", cross_entropy},
-                                 ExportRule{"dtype", titan_dtype},
-                                 ExportRule{"optimizer", titan_optimizer},
-                                 ExportRule{"clip_norm", titan_clip},
-                                 ExportRule{"loss_scale", titan_scale}};
+constexpr std::array kOwnTitanRules{ExportRule{"model", titan_model},
+                                    ExportRule{"dp", titan_dp},
+                                    ExportRule{"tp", titan_tp},
+                                    ExportRule{"pp", titan_pp},
+                                    ExportRule{"cp", titan_cp},
+                                    ExportRule{"ep", titan_ep},
+                                    ExportRule{"micro_batch", titan_batch},
+                                    ExportRule{"schedule", titan_schedule},
+                                    ExportRule{"interleave", nothing},  // with the schedule
+                                    ExportRule{"zero", titan_zero},
+                                    ExportRule{"zero_group", nothing},  // with dp
+                                    ExportRule{"recompute", titan_recompute},
+                                    ExportRule{"sequence_parallel", titan_sequence},
+                                    ExportRule{"attention", titan_attention},
+                                    ExportRule{"fuse", titan_fuse},
+                                    ExportRule{"offload", no_part_offloaded},
+                                    ExportRule{"compression", no_compression},
+                                    ExportRule{"exact_steps", no_exact_steps},
+                                    ExportRule{"overlap", always_overlaps},
+                                    ExportRule{"order", usual_order},
+                                    ExportRule{"cuts", even_cuts},
+                                    ExportRule{"loss", cross_entropy},
+                                    ExportRule{"dtype", titan_dtype},
+                                    ExportRule{"optimizer", titan_optimizer},
+                                    ExportRule{"clip_norm", titan_clip},
+                                    ExportRule{"loss_scale", titan_scale}};
+constexpr auto kTitanRules = with_rules_of_all(kOwnTitanRules);
 
 std::string python_module(const Sheet& sheet) {
   std::string text =

@@ -1,6 +1,6 @@
 #include "exchange/frameworks/zoo_reference.hpp"
 
-#include "formats/hugging_face/config.hpp"
+#include "formats/hugging_face/hugging_face_model.hpp"
 
 namespace rehearsal::exchange {
 

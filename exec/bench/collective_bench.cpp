@@ -5,8 +5,9 @@
 #include <cstring>
 
 #include "base/error.hpp"
-#include "exec/bench/link_bench.hpp"
+#include "base/statistics.hpp"
 #include "exec/bench/bench_machine.hpp"
+#include "exec/bench/link_bench.hpp"
 #include "exec/comm/measure.hpp"
 
 namespace rehearsal::exec::bench {
@@ -15,12 +16,6 @@ namespace {
 constexpr double kCoreSeconds = 0.3;
 constexpr int kMessages = 24;
 constexpr std::size_t kShort = 8, kLong = std::size_t{4} << 20;
-
-double lower_quartile(std::vector<double> times) {
-  const auto at = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 4);
-  std::nth_element(times.begin(), at, times.end());
-  return *at;
-}
 
 /// Rank 0's number for all, so that every rank computes the same result.
 double of_first_rank(Communicator& world, double value) {
@@ -32,7 +27,7 @@ double of_first_rank(Communicator& world, double value) {
 MeasuredLinks measured_links(Communicator& world) {
   const auto one_way = [&](std::size_t bytes) {
     const auto times = message_times(world, RankPair{}, bytes, kMessages);
-    return of_first_rank(world, times.empty() ? 0.0 : lower_quartile(times));
+    return of_first_rank(world, quantile_of(times, 0.25));
   };
   MeasuredLinks links;
   links.latency = Seconds(one_way(kShort));
@@ -80,8 +75,9 @@ CollectiveBench measure_collectives(Communicator& world, const CollectiveBenchOp
     const std::size_t bytes = options.sizes[n % options.sizes.size()];
     const auto times = measure_collective(world, row, bytes, options.repetitions);
     const Bytes size(static_cast<double>(bytes));
-    bench.results.push_back({row.kind, std::string(row.name), size, Seconds(lower_quartile(times.ours)), Seconds(lower_quartile(times.mpi)),
-                             row.closed_form(world.size(), size, links), lower_bound(row.kind, world.size(), size, bench.links)});
+    bench.results.push_back({row.kind, std::string(row.name), size, Seconds(quantile_of(times.ours, 0.25)),
+                             Seconds(quantile_of(times.mpi, 0.25)), row.closed_form(world.size(), size, links),
+                             lower_bound(row.kind, world.size(), size, bench.links)});
     progress.advance("collectives", static_cast<double>(n + 1), static_cast<double>(table.size() * options.sizes.size()));
     if (world.max(progress.stop_requested() ? 1.0 : 0.0) > 0) break;
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/statistics.hpp"
 #include "exec/bench/measured.hpp"
 #include "exec/comm/measure.hpp"
 
@@ -29,8 +30,8 @@ costmodel::LinkSample sample(std::string what, int ranks, std::size_t bytes, con
   s.ranks = ranks;
   s.size = Bytes(static_cast<double>(bytes));
   if (times.empty()) return s;
-  s.seconds = Seconds(quantile(times, 0.25));
-  const double low = quantile(times, 0.1), middle = quantile(times, 0.5);
+  s.seconds = Seconds(quantile_of(times, 0.25));
+  const double low = quantile_of(times, 0.1), middle = median_of(times);
   s.spread = low > 0 ? std::log(middle / low) / 1.28 : 0;  // the first decile of a normal distribution is 1.28 deviations below
   return s;
 }

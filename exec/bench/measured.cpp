@@ -7,6 +7,7 @@
 
 #include "base/cpu_time.hpp"
 #include "base/error.hpp"
+#include "base/statistics.hpp"
 #include "exec/comm/communicator.hpp"
 #include "exec/host/cpu_backend.hpp"
 #include "exec/kernels/narrow.hpp"
@@ -201,13 +202,6 @@ FlopsPerSecond product_rate(const ComputeBackend& backend, DType type) {
   return FlopsPerSecond(product.kernel().work.flops.value() / least);
 }
 
-double quantile(std::vector<double> values, double q) {
-  if (values.empty()) return 0;
-  const auto at = std::min(values.size() - 1, static_cast<std::size_t>(q * static_cast<double>(values.size())));
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
-  return values[at];
-}
-
 costmodel::Sample sample_of(const costmodel::KernelCase& kernel, std::span<const MeasuredRun> runs) {
   constexpr std::size_t kEnough = 3;
   std::vector<double> cpu, wall, quiet;
@@ -220,14 +214,13 @@ costmodel::Sample sample_of(const costmodel::KernelCase& kernel, std::span<const
   costmodel::Sample s;
   s.kernel = kernel;
   s.count = static_cast<std::int64_t>(runs.size());
-  s.cpu_min = Seconds(quantile(cpu, 0));
-  s.cpu_quartile = Seconds(quantile(cpu, 0.25));
-  s.cpu_median = Seconds(quantile(cpu, 0.5));
-  s.wall_min = Seconds(quantile(wall, 0));
-  s.wall_median = Seconds(quantile(wall, 0.5));
+  s.cpu_min = Seconds(quantile_of(cpu, 0));
+  s.cpu_quartile = Seconds(quantile_of(cpu, 0.25));
+  s.cpu_median = Seconds(median_of(cpu));
+  s.wall_min = Seconds(quantile_of(wall, 0));
+  s.wall_median = Seconds(median_of(wall));
   const auto& told = kernel.threads > 1 ? wall : cpu;
-  const double low = quantile(told, 0.25), high = quantile(told, 0.75);
-  s.spread = low > 0 ? std::log(high / low) / 1.349 : 0;  // the quartiles of a normal distribution are 1.349 deviations apart
+  s.spread = log_deviation(quantile_of(told, 0.25), quantile_of(told, 0.75));
   return s;
 }
 

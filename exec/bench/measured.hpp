@@ -50,7 +50,4 @@ class Measured {
 /// are not.
 [[nodiscard]] costmodel::Sample sample_of(const costmodel::KernelCase& kernel, std::span<const MeasuredRun> runs);
 
-/// Value below which a share `q` of the values lies.
-[[nodiscard]] double quantile(std::vector<double> values, double q);
-
 }  // namespace rehearsal::exec::bench

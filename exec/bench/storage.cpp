@@ -14,6 +14,7 @@
 
 #include "base/cpu_time.hpp"
 #include "base/error.hpp"
+#include "base/statistics.hpp"
 #include "exec/comm/communicator.hpp"
 #include "exec/comm/usable_cores.hpp"
 #include "exec/data/pictures/picture_input.hpp"
@@ -56,12 +57,6 @@ void forget(const std::string& path) {
   ::close(handle);
 }
 
-double median_of_storage(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 Seconds latency_of(const std::vector<std::string>& files, double seconds) {
   std::vector<double> times;
   std::vector<std::byte> first(kFirstBytes);
@@ -73,7 +68,7 @@ Seconds latency_of(const std::vector<std::string>& files, double seconds) {
     file.read(0, std::span(first).first(static_cast<std::size_t>(std::min(kFirstBytes, file.size()))));
     times.push_back(now_seconds() - begin);
   }
-  return Seconds(median_of_storage(times));
+  return Seconds(median_of(times));
 }
 
 /// `work(file)` on so many threads, file by file, again from the first one on while there is time; every thread does at least one.
@@ -142,7 +137,7 @@ std::vector<std::string> pictures_of(const std::vector<std::string>& files) {
 std::optional<BytesPerSecond> decoding_of(const std::vector<std::string>& files, double seconds) {
   const auto pictures = pictures_of(files);
   if (pictures.empty()) return std::nullopt;
-  const Wanted wanted{"image", {DType::F32, {1, 3, kPictureSide, kPictureSide}}};
+  const WantedTensor wanted{"image", {DType::F32, {1, 3, kPictureSide, kPictureSide}}};
   const PictureInput input(wanted, {}, pictures.front());
   std::vector<Done> done(static_cast<std::size_t>(cores_of_node()));
   on_threads(done.size(), pictures, seconds, [&](std::size_t thread, const std::string& path) {

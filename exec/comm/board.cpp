@@ -35,17 +35,17 @@ Seen look(std::int64_t process) {
 
 BoardPlace::BoardPlace() : process_(::getpid()), started_(look(process_).started), visible_to_itself_(started_ != 0) {}
 
-void BoardPlace::write(const Note& note) {
+void BoardPlace::write(const BoardNote& note) {
   if (held_) return;
   const auto n = written_.load(std::memory_order_relaxed);
   notes_[n % kNotes] = note;
   written_.store(n + 1, std::memory_order_release);
 }
 
-std::vector<Note> BoardPlace::last() const {
+std::vector<BoardNote> BoardPlace::last() const {
   const auto end = written_.load(std::memory_order_acquire);
   const auto begin = end > kNotes - 1 ? end - (kNotes - 1) : 0;
-  std::vector<Note> notes;
+  std::vector<BoardNote> notes;
   for (auto n = begin; n < end; ++n) notes.push_back(notes_[n % kNotes]);
   const auto now = written_.load(std::memory_order_acquire);  // its writer went on meanwhile
   const auto lost = std::min<std::uint64_t>(notes.size(), now > begin + kNotes - 1 ? now - (begin + kNotes - 1) : 0);

@@ -21,7 +21,7 @@ enum class Doing : std::uint8_t {
 };
 
 /// One note; the instruction is of the rank's Program, where it plays or awaits one.
-struct Note {
+struct BoardNote {
   Doing doing = Doing::GettingReady;
   std::uint16_t body = 0;
   std::uint32_t instruction = 0;
@@ -36,9 +36,9 @@ class BoardPlace {
   static constexpr std::size_t kNotes = 64;
   /// Of this process.
   BoardPlace();
-  void write(const Note&);
+  void write(const BoardNote&);
   /// The last ones, oldest first. One that is being overwritten is left out.
-  [[nodiscard]] std::vector<Note> last() const;
+  [[nodiscard]] std::vector<BoardNote> last() const;
   [[nodiscard]] std::int64_t process() const { return process_; }
 
   /// What its rank does from now on is no longer written down, or is again.
@@ -57,7 +57,7 @@ class BoardPlace {
   bool visible_to_itself_;
   std::atomic<bool> claimed_{false}, spoken_{false}, held_{false};
   std::atomic<std::uint64_t> written_{0};
-  Note notes_[kNotes];
+  BoardNote notes_[kNotes];
 };
 
 /// "process 4711", and that it is stopped or has ended.

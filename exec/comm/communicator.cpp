@@ -117,7 +117,7 @@ std::vector<Communicator::Neighbour> Communicator::neighbours() const {
   return all;
 }
 
-std::string Communicator::described(int rank, const Note& note) const {
+std::string Communicator::described(int rank, const BoardNote& note) const {
   if (describe_) return describe_(rank, note);
   return note.doing == Doing::GettingReady ? "getting ready" : "step " + std::to_string(note.step + 1);
 }

@@ -102,18 +102,18 @@ class Communicator {
   void adopt(const StallTime&);
 
   // What the ranks of this node are at; every wait looks at it, so that the end of a rank ends the others at once.
-  void note(const Note& note) { own_place().write(note); }
+  void note(const BoardNote& note) { own_place().write(note); }
   struct Neighbour {
     int rank = 0;
     const BoardPlace* place = nullptr;
   };
   [[nodiscard]] std::vector<Neighbour> neighbours() const;  ///< ranks of this node, this one included
   /// How a note reads: "the forward pass of step 12: MatMul 'fc1'".
-  using Describe = std::function<std::string(int rank, const Note&)>;
+  using Describe = std::function<std::string(int rank, const BoardNote&)>;
   /// How a job ends whose ranks cannot unwind: end_all(), which tells as run_as_rank() does.
   void end_by(std::function<void(const Error&)> end) { end_ = std::move(end); }
   void describe_notes_by(Describe describe) { describe_ = std::move(describe); }
-  [[nodiscard]] std::string described(int rank, const Note& note) const;
+  [[nodiscard]] std::string described(int rank, const BoardNote& note) const;
   /// True on one rank of this node, the first that asks: who has failed writes down for all what they were at.
   [[nodiscard]] bool first_to_fail() { return places_.front()->claim(); }
   /// Throws EnvironmentFailure naming a rank of this node whose process has ended, and what it was at. Cheap: looks every 0.1 s.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/statistics.hpp"
+
 namespace rehearsal::exec {
 namespace {
 
@@ -21,9 +23,7 @@ void StallTime::add(double step_seconds) {
 
 double StallTime::seconds() const {
   if (latest_.size() < kKnown) return kToStart + kPredictedSteps * predicted_step_;
-  auto sorted = latest_;
-  std::ranges::sort(sorted);
-  const double step = sorted[sorted.size() / 2];
+  const double step = median_of(latest_);
   return std::min(kLeast + kSteps * step, kLong + kLongSteps * step);
 }
 

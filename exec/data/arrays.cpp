@@ -127,9 +127,9 @@ class ArrayData final : public Dataset {
 
 }  // namespace
 
-const std::string& array_of(const Wanted& wanted) { return wanted.array.empty() ? wanted.input : wanted.array; }
+const std::string& array_of(const WantedTensor& wanted) { return wanted.array.empty() ? wanted.input : wanted.array; }
 
-void require_arrays(const std::string& where, const std::vector<std::string>& held, const std::vector<Wanted>& wanted) {
+void require_arrays(const std::string& where, const std::vector<std::string>& held, const std::vector<WantedTensor>& wanted) {
   std::vector<std::string> missing, options;
   for (const auto& w : wanted) {
     if (std::ranges::find(held, array_of(w)) != held.end()) continue;

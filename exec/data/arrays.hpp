@@ -25,7 +25,7 @@ struct ArrayBlock {
 /// The blocks of one array, one after the other.
 class ArrayColumn {
  public:
-  explicit ArrayColumn(const Wanted& wanted) : wanted_(wanted) {}
+  explicit ArrayColumn(const WantedTensor& wanted) : wanted_(wanted) {}
   /// Throws BadInput naming file, array and input when shape or element type do not suit.
   void add(ArrayBlock block, const std::string& array);
   [[nodiscard]] std::int64_t rows() const { return rows_; }
@@ -47,16 +47,16 @@ class ArrayColumn {
   [[nodiscard]] bool suits(const ArrayBlock&) const;
   [[nodiscard]] std::int64_t copy(const Place&, const plan::BlockCopy&, std::int64_t first, std::byte* out) const;
 
-  Wanted wanted_;
+  WantedTensor wanted_;
   std::string array_;
   std::vector<Place> places_;
   std::int64_t rows_ = 0;
 };
 
 /// What the array of an input is called.
-[[nodiscard]] const std::string& array_of(const Wanted&);
+[[nodiscard]] const std::string& array_of(const WantedTensor&);
 /// Throws BadInput naming every input whose array is not among `held`, and how to say which one it is.
-void require_arrays(const std::string& where, const std::vector<std::string>& held, const std::vector<Wanted>&);
+void require_arrays(const std::string& where, const std::vector<std::string>& held, const std::vector<WantedTensor>&);
 /// Throws BadInput naming the file in which the columns are of different lengths. Each of them has a file at least.
 [[nodiscard]] std::unique_ptr<Dataset> array_data(std::vector<ArrayColumn> columns, bool in_memory);
 

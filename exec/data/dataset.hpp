@@ -41,7 +41,7 @@ struct DataPlace {
 };
 struct DatasetRequest {
   const DataPlace& place;
-  const std::vector<Wanted>& wanted;
+  const std::vector<WantedTensor>& wanted;
   const DataOptions& options;
 };
 

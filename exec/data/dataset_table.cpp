@@ -25,7 +25,7 @@ void require_pictures(const DataOptions& options, bool are_pictures) {
   throw BadInput(std::string(option), "is of pictures, and " + options.sources.front() + " holds none; leave it out");
 }
 
-std::unique_ptr<Dataset> open_dataset(const DataOptions& options, const graph::TrainingGraph& training, std::vector<Wanted>& wanted) {
+std::unique_ptr<Dataset> open_dataset(const DataOptions& options, const graph::TrainingGraph& training, std::vector<WantedTensor>& wanted) {
   const auto found = find_data(options.sources);
   ensure(found.kind != nullptr, "data is asked for by a source");
   require_pictures(options, found.kind->pictures);
@@ -48,7 +48,7 @@ std::unique_ptr<DataSource> open_data(const DataOptions& options, const graph::T
     require_pictures(options, false);
     return synthetic_data(training, options.seed);
   }
-  std::vector<Wanted> wanted;
+  std::vector<WantedTensor> wanted;
   auto dataset = open_dataset(options, training, wanted);
   const auto samples = dataset->samples();
   if (samples < training.batch)
@@ -60,7 +60,7 @@ std::unique_ptr<DataSource> open_data(const DataOptions& options, const graph::T
 
 std::int64_t samples_of(const DataOptions& options, const graph::TrainingGraph& training) {
   if (is_synthetic(options.sources)) return 0;
-  std::vector<Wanted> wanted;
+  std::vector<WantedTensor> wanted;
   return open_dataset(options, training, wanted)->samples();
 }
 

@@ -23,7 +23,7 @@ plan::Region middle_of_samples(const graph::Shape& shape) {
   return region;
 }
 
-void add_sample(Hasher& sum, const Dataset& data, const Wanted& wanted, RowRequest request) {
+void add_sample(Hasher& sum, const Dataset& data, const WantedTensor& wanted, RowRequest request) {
   const auto part = middle_of_samples(wanted.type.shape);
   auto elements = graph::element_count(wanted.sample_shape());
   if (data.reads_parts()) {
@@ -37,7 +37,7 @@ void add_sample(Hasher& sum, const Dataset& data, const Wanted& wanted, RowReque
 
 }  // namespace
 
-std::string checksum_of_ends(const Dataset& data, const std::vector<Wanted>& wanted) {
+std::string checksum_of_ends(const Dataset& data, const std::vector<WantedTensor>& wanted) {
   Hasher sum;
   try {
     for (const auto row : {std::int64_t{0}, data.samples() - 1})

@@ -22,7 +22,7 @@ constexpr std::int64_t kLeastAhead = 2, kMostAhead = 8;
 
 class Loader::Impl {
  public:
-  Impl(std::unique_ptr<const Dataset> dataset, std::vector<Wanted> wanted, const LoaderOptions& options)
+  Impl(std::unique_ptr<const Dataset> dataset, std::vector<WantedTensor> wanted, const LoaderOptions& options)
       : options_(options),
         reader_(reader_of(std::move(dataset), std::move(wanted), options)),
         ahead_(reader_, reader_->dataset().in_memory() ? 0 : options.threads) {}
@@ -45,7 +45,7 @@ class Loader::Impl {
   [[nodiscard]] DataFigures figures() const { return {reader_->bytes_read(), waited_}; }
 
  private:
-  static std::shared_ptr<SampleReader> reader_of(std::unique_ptr<const Dataset> dataset, std::vector<Wanted> wanted,
+  static std::shared_ptr<SampleReader> reader_of(std::unique_ptr<const Dataset> dataset, std::vector<WantedTensor> wanted,
                                                  const LoaderOptions& options) {
     const SampleOrder order(dataset->samples(), options.seed, options.shuffle);
     return std::make_shared<SampleReader>(std::move(dataset), std::move(wanted), order);
@@ -99,7 +99,7 @@ class Loader::Impl {
   double waited_ = 0;
 };
 
-Loader::Loader(std::unique_ptr<const Dataset> dataset, std::vector<Wanted> wanted, const LoaderOptions& options)
+Loader::Loader(std::unique_ptr<const Dataset> dataset, std::vector<WantedTensor> wanted, const LoaderOptions& options)
     : impl_(std::make_unique<Impl>(std::move(dataset), std::move(wanted), options)) {}
 Loader::~Loader() = default;
 void Loader::read(const SampleRequest& request, void* out) { impl_->read(request, out); }

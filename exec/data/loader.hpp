@@ -20,7 +20,7 @@ struct LoaderOptions {
 /// wrong guess costs time alone. An error of a sample that was read ahead is thrown when the sample is asked for.
 class Loader final : public DataSource {
  public:
-  Loader(std::unique_ptr<const Dataset> dataset, std::vector<Wanted> wanted, const LoaderOptions& options);
+  Loader(std::unique_ptr<const Dataset> dataset, std::vector<WantedTensor> wanted, const LoaderOptions& options);
   ~Loader() override;
   void read(const SampleRequest& request, void* out) override;
   [[nodiscard]] std::string origin_of(std::int64_t sample) override;

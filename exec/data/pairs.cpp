@@ -72,7 +72,7 @@ class PictureOfClasses final : public Dataset {
 
  private:
   /// A window that is drawn for one is the other's.
-  void check_sizes(const std::vector<Wanted>& wanted) const {
+  void check_sizes(const std::vector<WantedTensor>& wanted) const {
     std::optional<PictureSize> first;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       const auto size = pictures_[i] ? pictures_[i]->size() : classes_[i]->size();

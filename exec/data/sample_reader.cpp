@@ -10,7 +10,7 @@ namespace rehearsal::exec {
 namespace {
 
 template <class T>
-std::optional<std::int64_t> outside(const std::byte* values, std::int64_t count, const Wanted& wanted) {
+std::optional<std::int64_t> outside(const std::byte* values, std::int64_t count, const WantedTensor& wanted) {
   const auto* v = reinterpret_cast<const T*>(values);
   for (std::int64_t i = 0; i < count; ++i) {
     const auto value = static_cast<std::int64_t>(v[i]);
@@ -25,7 +25,7 @@ plan::Region part_of_sample(const plan::Region& part) { return {part.begin() + 1
 }  // namespace
 
 std::size_t SampleReader::index_of(const std::string& input) const {
-  const auto at = std::find_if(wanted_.begin(), wanted_.end(), [&](const Wanted& w) { return w.input == input; });
+  const auto at = std::find_if(wanted_.begin(), wanted_.end(), [&](const WantedTensor& w) { return w.input == input; });
   ensure(at != wanted_.end(), "data is read for inputs of the model it was opened for");
   return static_cast<std::size_t>(at - wanted_.begin());
 }
@@ -36,7 +36,7 @@ std::int64_t SampleReader::bytes_of(std::size_t wanted, const plan::Region* part
   return elements * static_cast<std::int64_t>(size_of(w.type.dtype));
 }
 
-void SampleReader::check_classes(const Wanted& w, const SampleSlot& slot, const std::byte* values) const {
+void SampleReader::check_classes(const WantedTensor& w, const SampleSlot& slot, const std::byte* values) const {
   const auto bytes = static_cast<std::int64_t>(size_of(w.type.dtype));
   const auto count = w.per_sample ? bytes_of(slot.wanted, slot.part) / bytes : graph::element_count(w.type.shape);
   const auto wrong = w.type.dtype == DType::I64   ? outside<std::int64_t>(values, count, w)

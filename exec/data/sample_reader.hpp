@@ -19,11 +19,11 @@ struct SampleSlot {
 /// By any number of threads at once.
 class SampleReader {
  public:
-  SampleReader(std::unique_ptr<const Dataset> dataset, std::vector<Wanted> wanted, const SampleOrder& order)
+  SampleReader(std::unique_ptr<const Dataset> dataset, std::vector<WantedTensor> wanted, const SampleOrder& order)
       : dataset_(std::move(dataset)), wanted_(std::move(wanted)), order_(order) {}
 
   [[nodiscard]] const Dataset& dataset() const { return *dataset_; }
-  [[nodiscard]] const std::vector<Wanted>& wanted() const { return wanted_; }
+  [[nodiscard]] const std::vector<WantedTensor>& wanted() const { return wanted_; }
   [[nodiscard]] std::size_t index_of(const std::string& input) const;
   [[nodiscard]] std::string origin_of(std::int64_t sample) const { return dataset_->origin_of(order_.row(sample)); }
   [[nodiscard]] std::int64_t bytes_of(std::size_t wanted, const plan::Region* part) const;  ///< of a sample
@@ -32,10 +32,10 @@ class SampleReader {
   [[nodiscard]] std::int64_t bytes_read() const { return bytes_read_; }
 
  private:
-  void check_classes(const Wanted&, const SampleSlot&, const std::byte* values) const;
+  void check_classes(const WantedTensor&, const SampleSlot&, const std::byte* values) const;
 
   std::unique_ptr<const Dataset> dataset_;
-  std::vector<Wanted> wanted_;
+  std::vector<WantedTensor> wanted_;
   SampleOrder order_;
   mutable std::atomic<std::int64_t> bytes_read_ = 0;
 };

@@ -81,7 +81,7 @@ class TokenData final : public Dataset {
     std::vector<Converter> by_stream;
   };
 
-  [[nodiscard]] Converters converter_for(const Wanted& w) const {
+  [[nodiscard]] Converters converter_for(const WantedTensor& w) const {
     Converters all{converter(DType::I64, w.type.dtype), {}};
     for (const auto& s : streams_) {
       all.by_stream.push_back(converter(s.dtype, w.type.dtype));
@@ -96,7 +96,7 @@ class TokenData final : public Dataset {
     return static_cast<std::size_t>(std::upper_bound(first_.begin(), first_.end(), row) - first_.begin() - 1);
   }
 
-  std::vector<Wanted> wanted_;
+  std::vector<WantedTensor> wanted_;
   std::vector<std::size_t> chosen_;
   std::int64_t length_;
   std::vector<TokenStream> streams_;

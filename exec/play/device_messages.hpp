@@ -57,7 +57,7 @@ class Messages {
     std::size_t bytes = 0;
   };
   /// Of the device, in the order in which they were started and will end.
-  struct UnderWay {
+  struct StartedCollective {
     std::uint32_t number = 0;
     std::string_view what;
   };
@@ -71,7 +71,7 @@ class Messages {
   DeviceGroups groups_;
   std::optional<SharedCenter> center_;
   std::int64_t center_bytes_ = 0;
-  std::vector<UnderWay> by_device_;
+  std::vector<StartedCollective> by_device_;
   WaitingTime waiting_;                                                ///< since anything has moved, while the device has some under way
   std::map<Ticket, StagedMessage> staged_;                             ///< under way, or not yet asked for
   std::multimap<std::int64_t, std::unique_ptr<DeviceMemory>> unused_;  ///< by size: memory that a device knows is costly to get

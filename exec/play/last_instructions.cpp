@@ -40,7 +40,7 @@ std::string instruction_text(const Training& training, const plan::Role& role, c
   return i.tensor == graph::TensorId::None ? text : text + " of '" + g[i.tensor].name + "'";
 }
 
-std::string described(const Training& training, int rank, const Note& note) {
+std::string described(const Training& training, int rank, const BoardNote& note) {
   const auto step = "step " + std::to_string(note.step + 1);
   switch (note.doing) {
     case Doing::GettingReady:

@@ -4,7 +4,7 @@
 
 namespace rehearsal::exec {
 
-void NonFiniteLook::look(NonFiniteWatch& watch, const plan::Instruction& i, const OperandViews& operands, const Pass& pass) const {
+void NonFiniteLook::look(NonFiniteWatch& watch, const plan::Instruction& i, const OperandViews& operands, const PassSamples& pass) const {
   const HostCopies inputs(device_, operands.inputs()), made(device_, operands.outputs());
   std::vector<TensorView> outputs(made.views().begin(), made.views().end());
   for (std::size_t n = 0; n < outputs.size(); ++n)
@@ -14,7 +14,7 @@ void NonFiniteLook::look(NonFiniteWatch& watch, const plan::Instruction& i, cons
 }
 
 BadTensor NonFiniteLook::described(const plan::Instruction& i, const graph::Shape& shape, std::size_t output, std::int64_t element,
-                                   const Pass& pass) const {
+                                   const PassSamples& pass) const {
   const auto& buffer = role_.buffers[i.outputs[output]];
   BadTensor bad;
   bad.tensor = g_[buffer.tensor].name;

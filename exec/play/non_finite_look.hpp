@@ -14,18 +14,18 @@ class NonFiniteLook {
   NonFiniteLook(const plan::Role& role, const graph::Graph& graph, const SampleLoading& loading, ComputeDevice& device)
       : role_(role), g_(graph), loading_(loading), device_(device) {}
 
-  struct Pass {
+  struct PassSamples {
     SampleLoading::Place place;
     DataSource& data;
     int micro_batch = 0;
     bool backward = false;
   };
   /// `operands`: those of the instruction.
-  void look(NonFiniteWatch&, const plan::Instruction&, const OperandViews& operands, const Pass&) const;
+  void look(NonFiniteWatch&, const plan::Instruction&, const OperandViews& operands, const PassSamples&) const;
 
  private:
   [[nodiscard]] BadTensor described(const plan::Instruction&, const graph::Shape& shape, std::size_t output, std::int64_t element,
-                                    const Pass&) const;
+                                    const PassSamples&) const;
   const plan::Role& role_;
   const graph::Graph& g_;
   const SampleLoading& loading_;

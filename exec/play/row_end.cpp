@@ -18,7 +18,7 @@ std::int64_t steps_of_lead(const plan::Plan& plan, const StepRow& row) {
 }  // namespace
 
 RowEnd::RowEnd(Executor& executor, const Training& training, const StepRow& row)
-    : executor_(executor), world_(training.world), end_(row.end), heard_(row.first - 1), under_way_(std::make_unique<UnderWay>()) {
+    : executor_(executor), world_(training.world), end_(row.end), heard_(row.first - 1), under_way_(std::make_unique<OpenMessages>()) {
   std::int64_t passes_ahead = 0;
   for (const auto& role : training.program.roles) passes_ahead = std::max(passes_ahead, static_cast<std::int64_t>(role.opening.size()));
   const auto micro_batches = training.program.micro_batches;
@@ -34,8 +34,8 @@ RowEnd::RowEnd(Executor& executor, const Training& training, const StepRow& row)
 }
 
 RowEnd::~RowEnd() {
-  const auto busy = [](const Notes& notes) {
-    return std::any_of(notes.begin(), notes.end(), [](const Note& n) { return n.request.active; });
+  const auto busy = [](const RowMessages& messages) {
+    return std::any_of(messages.begin(), messages.end(), [](const RowMessage& m) { return m.request.active; });
   };
   const bool failed = busy(under_way_->sent) || busy(under_way_->wishes) || busy(under_way_->verdict);
   if (failed) static_cast<void>(under_way_.release());  // of a rank that is about to end: MPI may still write into it
@@ -52,7 +52,7 @@ std::int64_t RowEnd::before(std::int64_t step, bool stop) {
 }
 
 void RowEnd::say(std::int64_t step, bool stop) {
-  for (auto& note : under_way_->wishes) stop = (world_.done(note.request) && note.value != 0) || stop;
+  for (auto& message : under_way_->wishes) stop = (world_.done(message.request) && message.value != 0) || stop;
   if (stop) end_ = std::min(end_, step + notice_);
   for (int peer = 1; peer < world_.size(); ++peer) send(peer, kVerdict, end_);
   auto& sent = under_way_->sent;
@@ -78,23 +78,23 @@ void RowEnd::close() {
     wish(false);
     hear_until(end_ - 1);
   }
-  for (auto& note : under_way_->wishes) wait(note, "whether the row of steps is to end");
-  for (auto& note : under_way_->sent) wait(note, "where the row of steps ends");
+  for (auto& message : under_way_->wishes) wait(message, "whether the row of steps is to end");
+  for (auto& message : under_way_->sent) wait(message, "where the row of steps ends");
 }
 
 void RowEnd::send(int peer, int tag, std::int64_t value) {
-  auto& note = under_way_->sent.emplace_back();
-  note.value = value;
-  note.request = world_.send(peer, &note.value, sizeof note.value, Channel::Service, tag);
+  auto& message = under_way_->sent.emplace_back();
+  message.value = value;
+  message.request = world_.send(peer, &message.value, sizeof message.value, Channel::Service, tag);
 }
 
-void RowEnd::expect(Notes& notes, int peer, int tag) {
-  auto& note = notes.emplace_back();
-  note.request = world_.receive(peer, &note.value, sizeof note.value, Channel::Service, tag);
+void RowEnd::expect(RowMessages& messages, int peer, int tag) {
+  auto& message = messages.emplace_back();
+  message.request = world_.receive(peer, &message.value, sizeof message.value, Channel::Service, tag);
 }
 
-void RowEnd::wait(Note& note, const char* what) {
-  world_.wait(note.request, what, [this] { executor_.progress(); });
+void RowEnd::wait(RowMessage& message, const char* what) {
+  world_.wait(message.request, what, [this] { executor_.progress(); });
 }
 
 }  // namespace rehearsal::exec

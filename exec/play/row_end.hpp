@@ -26,29 +26,29 @@ class RowEnd {
   void close();
 
  private:
-  struct Note {
+  struct RowMessage {
     Request request;
     std::int64_t value = 0;
   };
-  using Notes = std::deque<Note>;
-  struct UnderWay {
-    Notes sent;
-    Notes wishes;  ///< on rank 0: one of every other rank, 1 to stop
-    Notes verdict;
+  using RowMessages = std::deque<RowMessage>;
+  struct OpenMessages {
+    RowMessages sent;
+    RowMessages wishes;  ///< on rank 0: one of every other rank, 1 to stop
+    RowMessages verdict;
   };
   void say(std::int64_t step, bool stop);
   void hear_until(std::int64_t step);
   void wish(bool stop);
   void send(int peer, int tag, std::int64_t value);
-  void expect(Notes&, int peer, int tag);
-  void wait(Note&, const char* what);
+  void expect(RowMessages&, int peer, int tag);
+  void wait(RowMessage&, const char* what);
 
   Executor& executor_;
   Communicator& world_;
   std::int64_t end_, lag_ = 1, notice_ = 1;
   std::int64_t heard_;  ///< all that rank 0 said before its steps up to this one
   bool wished_ = false;
-  std::unique_ptr<UnderWay> under_way_;
+  std::unique_ptr<OpenMessages> under_way_;
 };
 
 }  // namespace rehearsal::exec

@@ -7,7 +7,7 @@ std::int64_t bytes_of_staged(const graph::TensorType& type) { return static_cast
 
 }  // namespace
 
-StagedSamples::StagedSample& StagedSamples::place_for(const Wanted& wanted) {
+StagedSamples::StagedSample& StagedSamples::place_for(const SampleLoad& wanted) {
   auto& staged = staged_[&wanted.buffer];
   if (staged.reading.valid()) staged.reading.wait();
   if (!staged.memory || staged.memory->bytes() < bytes_of_staged(wanted.type)) {
@@ -17,7 +17,7 @@ StagedSamples::StagedSample& StagedSamples::place_for(const Wanted& wanted) {
   return staged;
 }
 
-void StagedSamples::read(DataSource& source, const Wanted& wanted, StagedSample& staged) const {
+void StagedSamples::read(DataSource& source, const SampleLoad& wanted, StagedSample& staged) const {
   loading_.load(source, wanted.buffer, wanted.type, wanted.place, staged.memory->data());
   staged.samples = loading_.samples(wanted.buffer, wanted.place);
   staged.source = &source;
@@ -30,7 +30,7 @@ void StagedSamples::wait() {
   for (auto& [buffer, staged] : staged_) staged.reading = {};
 }
 
-void StagedSamples::load(DataSource& source, const Wanted& wanted, void* to) {
+void StagedSamples::load(DataSource& source, const SampleLoad& wanted, void* to) {
   auto& staged = place_for(wanted);
   const auto samples = loading_.samples(wanted.buffer, wanted.place);
   // What could not be read ahead may never be wanted: it is tried again, and fails then.
@@ -44,7 +44,7 @@ void StagedSamples::load(DataSource& source, const Wanted& wanted, void* to) {
   if (wanted.passes > 0) read_ahead(source, wanted, staged);
 }
 
-void StagedSamples::read_ahead(DataSource& source, const Wanted& wanted, StagedSample& staged) {
+void StagedSamples::read_ahead(DataSource& source, const SampleLoad& wanted, StagedSample& staged) {
   const auto [step, pass] = wanted.place;
   const auto next = pass + 1 < wanted.passes ? SampleLoading::Place{step, pass + 1} : SampleLoading::Place{step + 1, 0};
   const auto work = [this, &source, &staged, before = last_, buffer = &wanted.buffer, type = wanted.type, next] {

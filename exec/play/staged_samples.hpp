@@ -16,14 +16,14 @@ class StagedSamples {
  public:
   StagedSamples(const SampleLoading& loading, ComputeDevice& device) : loading_(loading), device_(device) {}
 
-  struct Wanted {
+  struct SampleLoad {
     const plan::Buffer& buffer;
     const graph::TensorType& type;  ///< local
     SampleLoading::Place place;
     int passes = 1;  ///< that load it in a step, of the same type; 0: the next one is of another
   };
   /// To memory of the device. Throws what reading the samples throws.
-  void load(DataSource&, const Wanted&, void* to);
+  void load(DataSource&, const SampleLoad&, void* to);
 
   /// While it lives, samples may be read ahead; its end waits for them, so that a source may go when a step has ended.
   class ReadingAhead {
@@ -45,9 +45,9 @@ class StagedSamples {
     plan::SampleRange samples{};
     std::shared_future<void> reading;  ///< what was begun last
   };
-  StagedSample& place_for(const Wanted&);
-  void read(DataSource&, const Wanted&, StagedSample&) const;
-  void read_ahead(DataSource&, const Wanted&, StagedSample&);
+  StagedSample& place_for(const SampleLoad&);
+  void read(DataSource&, const SampleLoad&, StagedSample&) const;
+  void read_ahead(DataSource&, const SampleLoad&, StagedSample&);
   void wait();
 
   const SampleLoading& loading_;

@@ -4,19 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/statistics.hpp"
 #include "exec/play/last_instructions.hpp"
 
 namespace rehearsal::exec {
-namespace {
-
-/// The upper one of an even number: of two ranks the slower one would else be compared with itself in part.
-double lower_median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[(values.size() - 1) / 2];
-}
-
-}  // namespace
-
 void Waiting::add(const StepResult& result) {
   waited_ += result.waited;
   busy_ += result.end - result.begin - result.waited;
@@ -49,7 +40,7 @@ std::vector<Straggler> stragglers(const plan::Program& program, const std::vecto
       if (&program.role(static_cast<int>(other)) == role) alike.push_back(times[other].busy);
       if (other != rank && (most == rank || times[other].waited > times[most].waited)) most = other;
     }
-    const double usual = lower_median(alike);
+    const double usual = lower_median_of(alike);  // with the upper one the slower of two ranks would be compared with itself
     if (alike.size() < 2 || !(times[rank].busy > usual * (1 + least))) continue;
     found.push_back(
         {static_cast<int>(rank), times[rank].busy / usual - 1, times[most].awaited, times[most].awaited_seconds, static_cast<int>(most)});

@@ -138,8 +138,8 @@ std::unordered_map<std::size_t, const std::string*> reasons_of(const LogicalDims
 }
 
 bool can_split(const std::vector<IterDim>& ways, AtomId atom) {
-  const auto is_there = [&](const std::vector<Place>& places) {
-    return std::any_of(places.begin(), places.end(), [&](const Place& p) { return p.atom == atom; });
+  const auto is_there = [&](const std::vector<OperandDim>& places) {
+    return std::any_of(places.begin(), places.end(), [&](const OperandDim& p) { return p.atom == atom; });
   };
   return std::any_of(ways.begin(), ways.end(),
                      [&](const IterDim& w) { return w.atom == atom || is_there(w.inputs) || is_there(w.outputs); });

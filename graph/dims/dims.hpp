@@ -15,7 +15,7 @@ namespace rehearsal::graph {
 using TensorDims = std::vector<Factors>;  ///< one per dimension; leaves and sums only
 
 /// Where an iteration dimension appears in one operand or result.
-struct Place {
+struct OperandDim {
   int operand = 0;  ///< index among the node's inputs (or outputs)
   int dim = 0;
   int factor = 0;              ///< index among the leaves of that dimension
@@ -26,18 +26,18 @@ struct Place {
 struct IterDim {
   LabelKind kind = LabelKind::Parallel;
   AtomId atom = AtomId::None;
-  std::vector<Place> inputs, outputs;  ///< at most one place per operand and per result
-  bool ranged = false;                 ///< blocks must be one range of indices (SplitRule::ranged)
+  std::vector<OperandDim> inputs, outputs;  ///< at most one place per operand and per result
+  bool ranged = false;                      ///< blocks must be one range of indices (SplitRule::ranged)
 
-  [[nodiscard]] const Place* input(std::size_t operand) const { return in(inputs, operand); }
-  [[nodiscard]] const Place* output(std::size_t result) const { return in(outputs, result); }
+  [[nodiscard]] const OperandDim* input(std::size_t operand) const { return in(inputs, operand); }
+  [[nodiscard]] const OperandDim* output(std::size_t result) const { return in(outputs, result); }
   [[nodiscard]] bool reduces() const {
     return kind == LabelKind::Sum || kind == LabelKind::Max || kind == LabelKind::Min || kind == LabelKind::LogSumExp;
   }
 
  private:
-  static const Place* in(const std::vector<Place>& places, std::size_t operand) {
-    for (const Place& p : places)
+  static const OperandDim* in(const std::vector<OperandDim>& places, std::size_t operand) {
+    for (const OperandDim& p : places)
       if (static_cast<std::size_t>(p.operand) == operand) return &p;
     return nullptr;
   }

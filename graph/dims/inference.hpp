@@ -50,7 +50,7 @@ class DimsInference {
   void iterate_pieces(NodeId, bool concat);
   void iterate_labels(NodeId);
   struct Candidate {
-    Place place;
+    OperandDim place;
     int leaf = 0;  ///< index among the leaves of its label
   };
   using Candidates = std::vector<Candidate>;

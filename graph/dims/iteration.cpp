@@ -34,7 +34,7 @@ void DimsInference::iterate(NodeId id) {
 void DimsInference::add_candidates(int operand, int dim, const Factors& leaves, int first, Candidates& out) const {
   for (std::size_t k = 0; k < leaves.size(); ++k) {
     for (const AtomId a : atoms_.splits_of(leaves[k]))
-      out.push_back({Place{operand, dim, first + static_cast<int>(k), a}, static_cast<int>(k)});
+      out.push_back({OperandDim{operand, dim, first + static_cast<int>(k), a}, static_cast<int>(k)});
   }
 }
 
@@ -66,7 +66,7 @@ void DimsInference::iterate_transpose(NodeId id) {
     Candidates found;
     add_candidates(0, static_cast<int>(source[d]), in[source[d]], 0, found);
     for (const Candidate& c : found) {
-      Place there = c.place;
+      OperandDim there = c.place;
       there.dim = static_cast<int>(d);
       dims_.iteration_[index(id)].push_back({LabelKind::Parallel, c.place.atom, {c.place}, {there}});
     }
@@ -86,7 +86,7 @@ void DimsInference::iterate_pieces(NodeId id, bool concat) {
     for (const Candidate& c : found) {
       const auto same = [&](const Candidate& other) { return other.place.atom == c.place.atom; };
       if (std::count_if(found.begin(), found.end(), same) != 1) continue;
-      std::vector<Place> places;
+      std::vector<OperandDim> places;
       bool everywhere = true;
       for (std::size_t i = 0; i < pieces.size() && everywhere; ++i) {
         if (pieces[i] == TensorId::None) continue;
@@ -96,7 +96,7 @@ void DimsInference::iterate_pieces(NodeId id, bool concat) {
         if (everywhere) places.push_back(std::find_if(there.begin(), there.end(), same)->place);
       }
       if (!everywhere) continue;
-      std::vector<Place> one = {c.place};
+      std::vector<OperandDim> one = {c.place};
       dims_.iteration_[index(id)].push_back({LabelKind::Parallel, c.place.atom, concat ? places : one, concat ? one : places});
     }
   }
@@ -150,14 +150,14 @@ void DimsInference::candidates_of_labels(const TensorLabels& labels, const Tenso
 void DimsInference::pair_up(LabelKind kind, const Candidates& inputs, const Candidates& outputs, std::vector<IterDim>& found) const {
   const std::size_t first = found.size();
   std::vector<int> leaf_of;
-  const auto put = [&](const Candidate& c, std::vector<Place> IterDim::*side) {
+  const auto put = [&](const Candidate& c, std::vector<OperandDim> IterDim::*side) {
     std::size_t i = first;
     while (i < found.size() && (found[i].atom != c.place.atom || leaf_of[i - first] != c.leaf)) ++i;
     if (i == found.size()) {
       found.push_back({kind, c.place.atom, {}, {}});
       leaf_of.push_back(c.leaf);
     }
-    std::vector<Place>& places = found[i].*side;
+    std::vector<OperandDim>& places = found[i].*side;
     if (places.empty() || places.back().operand != c.place.operand) places.push_back(c.place);
   };
   for (const Candidate& c : inputs) put(c, &IterDim::inputs);
@@ -167,7 +167,7 @@ void DimsInference::pair_up(LabelKind kind, const Candidates& inputs, const Cand
 /// Under a window the outermost factor carries the split; operand and result may have it at different resolutions.
 void DimsInference::window_pair(const Candidates& inputs, const Candidates& outputs, std::vector<IterDim>& found) const {
   IterDim way{LabelKind::Window, AtomId::None, {}, {}};
-  const auto keep = [&](const Candidates& from, std::vector<Place>& to) {
+  const auto keep = [&](const Candidates& from, std::vector<OperandDim>& to) {
     for (const Candidate& c : from) {
       if (c.leaf == 0 && !atoms_.is_sum(c.place.atom) && (to.empty() || to.back().operand != c.place.operand)) to.push_back(c.place);
     }

@@ -168,7 +168,7 @@ class RoleFinder {
     WeightProduct product;
     product.of_experts = matrix.size() > 2;
     for (const IterDim& way : dims_.iteration(id))
-      if (const Place* place = way.input(operand); place != nullptr && static_cast<std::size_t>(place->dim) + 2 >= matrix.size())
+      if (const OperandDim* place = way.input(operand); place != nullptr && static_cast<std::size_t>(place->dim) + 2 >= matrix.size())
         (way.reduces() ? product.contracted : product.made).push_back(dims_.atoms().find(way.atom));
     products_.push_back(std::move(product));
   }

@@ -12,7 +12,6 @@
 #include "plan/collectives/collective.hpp"
 #include "plan/program/program.hpp"
 #include "plan/sharding/rule_book.hpp"
-#include "plan/sharding/sharding.hpp"
 
 namespace rehearsal::plan {
 

@@ -5,8 +5,6 @@
 #include <functional>
 #include <vector>
 
-#include "graph/training.hpp"
-#include "plan/plan.hpp"
 #include "plan/recompute/forward_results.hpp"
 #include "plan/schedules/pipeline.hpp"
 

@@ -6,14 +6,14 @@
 namespace rehearsal::plan {
 namespace {
 
-struct Pass {
+struct ChunkPass {
   int chunk, micro_batch;
 };
 
 /// Micro-batches go in groups of at least p, so that the first of a group has come around when the next chunk wants it; where p does not
 /// divide their number groups are up to twice as large instead of leaving a small one over, which would make stages wait.
-std::vector<Pass> passes(const PipelineShape& s, bool backward) {
-  std::vector<Pass> list;
+std::vector<ChunkPass> passes(const PipelineShape& s, bool backward) {
+  std::vector<ChunkPass> list;
   const int groups = std::max(1, s.micro_batches / s.stages);
   for (int group = groups - 1; group >= 0; --group) {  // block() puts larger parts last, here they come first
     const auto range = block(s.micro_batches, groups, group);

@@ -12,7 +12,7 @@ namespace rehearsal::plan {
 using graph::AtomId;
 using graph::IterDim;
 using graph::NodeId;
-using graph::Place;
+using graph::OperandDim;
 using graph::TensorId;
 
 namespace {
@@ -24,17 +24,17 @@ bool matches(const graph::Atoms& atoms, const std::vector<AtomId>& rule, const I
   return std::any_of(rule.begin(), rule.end(), [&](AtomId a) { return atoms.family(a) == atoms.family(way.atom); });
 }
 
-bool share_a_place(const std::vector<Place>& a, const std::vector<Place>& b) {
-  return std::any_of(a.begin(), a.end(), [&](const Place& p) {
+bool share_a_place(const std::vector<OperandDim>& a, const std::vector<OperandDim>& b) {
+  return std::any_of(a.begin(), a.end(), [&](const OperandDim& p) {
     return std::any_of(b.begin(), b.end(),
-                       [&](const Place& q) { return p.operand == q.operand && p.dim == q.dim && p.factor == q.factor; });
+                       [&](const OperandDim& q) { return p.operand == q.operand && p.dim == q.dim && p.factor == q.factor; });
   });
 }
 
 std::int64_t smallest_place(const graph::Atoms& atoms, const IterDim& way) {
   std::int64_t least = atoms.size(way.atom);
-  for (const std::vector<Place>* side : {&way.inputs, &way.outputs}) {
-    for (const Place& p : *side) least = std::min(least, atoms.size(p.atom));
+  for (const std::vector<OperandDim>* side : {&way.inputs, &way.outputs}) {
+    for (const OperandDim& p : *side) least = std::min(least, atoms.size(p.atom));
   }
   return least;
 }
@@ -42,13 +42,13 @@ std::int64_t smallest_place(const graph::Atoms& atoms, const IterDim& way) {
 /// Are all blocks of a way single ranges of indices: is the outermost factor split, and not inside the segments of a sum?
 bool owns_ranges(const ShardingTask& task, NodeId node, const IterDim& way) {
   const graph::Node& n = task.graph[node];
-  const auto range = [&](const graph::TensorDims& dims, const Place& p) {
+  const auto range = [&](const graph::TensorDims& dims, const OperandDim& p) {
     return p.factor == 0 && task.dims.atoms().find(dims[static_cast<std::size_t>(p.dim)].front()) == task.dims.atoms().find(p.atom);
   };
   return std::all_of(way.inputs.begin(), way.inputs.end(),
-                     [&](const Place& p) { return range(task.dims.of_operand(node, static_cast<std::size_t>(p.operand)), p); }) &&
+                     [&](const OperandDim& p) { return range(task.dims.of_operand(node, static_cast<std::size_t>(p.operand)), p); }) &&
          std::all_of(way.outputs.begin(), way.outputs.end(),
-                     [&](const Place& p) { return range(task.dims.of(n.outputs[static_cast<std::size_t>(p.operand)]), p); });
+                     [&](const OperandDim& p) { return range(task.dims.of(n.outputs[static_cast<std::size_t>(p.operand)]), p); });
 }
 
 /// A kernel cuts its piece out of a local block that is one range of indices: strips (the parts of a fused weight, each cut) are none.
@@ -57,7 +57,7 @@ bool cuts_ranges(const ShardingTask& task, NodeId id, const IterDim& way) {
   const bool cuts = graph::schema(node).name == "Slice";
   const TensorId whole = cuts ? node.inputs[0] : node.outputs[0], piece = cuts ? node.outputs[0] : node.inputs[0];
   const graph::TensorDims& dims = cuts ? task.dims.of_operand(id, 0) : task.dims.of(whole);
-  return std::all_of((cuts ? way.inputs : way.outputs).begin(), (cuts ? way.inputs : way.outputs).end(), [&](const Place& p) {
+  return std::all_of((cuts ? way.inputs : way.outputs).begin(), (cuts ? way.inputs : way.outputs).end(), [&](const OperandDim& p) {
     const auto d = static_cast<std::size_t>(p.dim);
     if (p.operand != 0 || task.graph[whole].type.shape[d] == task.graph[piece].type.shape[d]) return true;
     return p.factor == 0 && task.dims.atoms().find(dims[d].front()) == task.dims.atoms().find(p.atom);
@@ -66,11 +66,11 @@ bool cuts_ranges(const ShardingTask& task, NodeId id, const IterDim& way) {
 
 bool window_can_be_cut(const ShardingTask& task, NodeId id, const IterDim& way, std::int64_t blocks) {
   const graph::Node& node = task.graph[id];
-  const auto whole = [&](const graph::TensorDims& dims, const Place& p) { return dims[static_cast<std::size_t>(p.dim)].size() == 1; };
-  for (const Place& p : way.inputs) {
+  const auto whole = [&](const graph::TensorDims& dims, const OperandDim& p) { return dims[static_cast<std::size_t>(p.dim)].size() == 1; };
+  for (const OperandDim& p : way.inputs) {
     if (!whole(task.dims.of_operand(id, static_cast<std::size_t>(p.operand)), p) || p.dim < 2) return false;
   }
-  for (const Place& p : way.outputs) {
+  for (const OperandDim& p : way.outputs) {
     if (!whole(task.dims.of(node.outputs[static_cast<std::size_t>(p.operand)]), p)) return false;
   }
   const graph::NodeTypes types(task.graph, node);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "graph/shape.hpp"
 #include "plan/layout.hpp"
 
 namespace rehearsal::plan {

@@ -10,7 +10,7 @@ namespace rehearsal::plan {
 
 using graph::IterDim;
 using graph::NodeId;
-using graph::Place;
+using graph::OperandDim;
 
 namespace {
 
@@ -26,7 +26,7 @@ void with_window(const Sharding& s, NodeId id, std::size_t axis, std::int64_t co
   const auto spatial = static_cast<std::size_t>(way->inputs.front().dim - kFirstSpatial);
   const WindowedNode node{graph::schema(g[id]), types.view(), spatial};
   const WindowAnchor anchor = anchor_of(node);
-  const Place* place = anchor.result ? way->output(0) : way->input(anchor.operand);
+  const OperandDim* place = anchor.result ? way->output(0) : way->input(anchor.operand);
   visit(node, block(s.dims->atoms().size(place->atom), s.axes[axis].size, coordinate));
 }
 

@@ -13,13 +13,13 @@ namespace rehearsal::plan {
 using graph::AtomId;
 using graph::IterDim;
 using graph::NodeId;
+using graph::OperandDim;
 using graph::Phase;
-using graph::Place;
 using graph::TensorId;
 
 namespace {
 
-AxisLayout split_at(const Place& p, std::int32_t halo) {
+AxisLayout split_at(const OperandDim& p, std::int32_t halo) {
   AxisLayout l;
   l.kind = LayoutKind::Split;
   l.halo = halo;
@@ -38,7 +38,7 @@ AxisLayout partial(graph::LabelKind reduction) {
 
 AxisLayout result_layout(const IterDim* way, std::size_t o) {
   if (!way) return {};
-  if (const Place* p = way->output(o)) return split_at(*p, 0);
+  if (const OperandDim* p = way->output(o)) return split_at(*p, 0);
   if (way->reduces()) return partial(way->kind);
   return way->kind == graph::LabelKind::Window ? partial(graph::LabelKind::Sum) : AxisLayout{};
 }
@@ -86,7 +86,7 @@ class LayoutPass {
     for (const auto& p : task_.training.parameters) {
       if (p.update == NodeId::None) continue;
       const int way = evenest_way(p.update, axis, stored_ways(p));
-      const Place* place = way < 0 ? nullptr : task_.dims.iteration(p.update)[static_cast<std::size_t>(way)].input(0);
+      const OperandDim* place = way < 0 ? nullptr : task_.dims.iteration(p.update)[static_cast<std::size_t>(way)].input(0);
       if (place) s_.layouts[graph::index(p.value)][axis] = split_at(*place, 0);
     }
   }
@@ -114,7 +114,7 @@ class LayoutPass {
     std::vector<const IterDim*> ways(axes_);
     for (std::size_t a = 0; a < axes_; ++a) {
       for (const IterDim& way : task_.dims.iteration(p.update)) {
-        const Place* place = way.input(0);
+        const OperandDim* place = way.input(0);
         if (place && s_.layouts[graph::index(p.value)][a] == split_at(*place, 0)) ways[a] = &way;
       }
     }
@@ -131,7 +131,7 @@ class LayoutPass {
       const bool taken = std::find(chosen.begin(), chosen.end(), &ways[w]) != chosen.end();
       if (taken || obstacle(task_, id, axis, ways[w], chosen) != Miss::None) continue;
       const std::int64_t size = task_.dims.atoms().size(ways[w].atom), ranks = task_.axes[axis].size;
-      const Place* place = ways[w].input(0);
+      const OperandDim* place = ways[w].input(0);
       const std::tuple now{static_cast<double>((size + ranks - 1) / ranks) / static_cast<double>(size), place ? place->dim : 0,
                            place ? place->factor : 0};
       if (best < 0 || now < least) best = static_cast<int>(w), least = now;
@@ -149,7 +149,7 @@ class LayoutPass {
   }
 
   AxisLayout operand_layout(NodeId id, const IterDim* way, std::size_t operand) const {
-    const Place* p = way ? way->input(operand) : nullptr;
+    const OperandDim* p = way ? way->input(operand) : nullptr;
     if (!p) return {};
     if (way->kind != graph::LabelKind::Window) return split_at(*p, 0);
     const graph::NodeTypes types(graph_, graph_[id]);
@@ -256,7 +256,7 @@ class LayoutPass {
   /// Operands that lie on `axis` as `way` wants them.
   int agreement(NodeId id, std::size_t axis, const IterDim& way) const {
     int count = 0;
-    for (const Place& p : way.inputs) {
+    for (const OperandDim& p : way.inputs) {
       const AxisLayout& l = s_.layouts[graph::index(graph_[id].inputs[static_cast<std::size_t>(p.operand)])][axis];
       count += l.split() && l == split_at(p, 0);
     }
@@ -284,7 +284,7 @@ class LayoutPass {
 
   /// Does a stored operand lie as `way` wants it?
   bool lies_stored(const graph::Node& node, std::size_t axis, const IterDim& way) const {
-    return std::any_of(way.inputs.begin(), way.inputs.end(), [&](const Place& p) {
+    return std::any_of(way.inputs.begin(), way.inputs.end(), [&](const OperandDim& p) {
       const TensorId t = node.inputs[static_cast<std::size_t>(p.operand)];
       return is_stored(graph_[t].role) && s_.layouts[graph::index(t)][axis] == split_at(p, 0);
     });

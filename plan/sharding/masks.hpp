@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "graph/value.hpp"
-#include "plan/sharding/passes.hpp"
+#include "plan/sharding/sharding.hpp"
 
 namespace rehearsal::plan {
 

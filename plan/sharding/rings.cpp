@@ -17,8 +17,8 @@ namespace rehearsal::plan {
 using graph::AttentionPart;
 using graph::IterDim;
 using graph::NodeId;
+using graph::OperandDim;
 using graph::Phase;
-using graph::Place;
 using graph::TensorId;
 
 namespace {
@@ -69,7 +69,7 @@ class RingFinder {
     const auto& dims = result ? task_.dims.of(g_[n].outputs[which]) : task_.dims.of_operand(n, which);
     if (dims[static_cast<std::size_t>(dim)].size() != 1) return nullptr;
     for (const IterDim& way : task_.dims.iteration(n)) {
-      const Place* p = result ? way.output(which) : way.input(which);
+      const OperandDim* p = result ? way.output(which) : way.input(which);
       if (p && p->dim == dim) return &way;
     }
     return nullptr;
@@ -87,7 +87,7 @@ class RingFinder {
     if (n == NodeId::None || g_[n].phase != Phase::Forward || (!is(n, AttentionPart::Product) && !is_elementwise(n))) return;
     const IterDim* way = way_at(n, 0, dim, true);
     if (!way) return;
-    for (const Place& p : way->inputs) {
+    for (const OperandDim& p : way->inputs) {
       const auto i = static_cast<std::size_t>(p.operand);
       if (is_elementwise(n))
         find_products(g_[n].inputs[i], p.dim, found);
@@ -116,7 +116,7 @@ class RingFinder {
 
   [[nodiscard]] KeyUse use_of(NodeId n, std::size_t i, const IterDim* way) const {
     const TensorId t = g_[n].inputs[i];
-    const Place* p = t == TensorId::None || !way ? nullptr : way->input(i);
+    const OperandDim* p = t == TensorId::None || !way ? nullptr : way->input(i);
     if (!p) return {};
     const auto dim = static_cast<std::int16_t>(p->dim);
     if (keys_of(t) >= 0) return {KeyRole::Inside, dim};
@@ -251,7 +251,7 @@ class RingFinder {
       const auto& parameters = task_.training.parameters;
       if (std::any_of(parameters.begin(), parameters.end(), [&](const auto& q) { return q.gradient == t; }))
         throw RingsObstacle{g_[t].name + " is the gradient of a parameter"};
-      const Place* p = way->output(o);
+      const OperandDim* p = way->output(o);
       if (!p && way->kind != graph::LabelKind::Sum) throw RingsObstacle{named(n) + " needs all keys at once"};
       if (!p) continue;
       if (sums_rows)

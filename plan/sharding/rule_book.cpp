@@ -106,7 +106,7 @@ class UseFinder {
       for (const graph::Factors& dim : dims) {
         for (const AtomId atom : dim) {
           const auto& ways = dims_.iteration(id);
-          const auto splits = [&](const graph::Place& p) { return p.atom == atom; };
+          const auto splits = [&](const graph::OperandDim& p) { return p.atom == atom; };
           const bool split = std::any_of(ways.begin(), ways.end(), [&](const IterDim& way) {
             return way.atom == atom || std::any_of(way.inputs.begin(), way.inputs.end(), splits);
           });
@@ -119,7 +119,7 @@ class UseFinder {
       count(dims_.of_operand(id, 0));
   }
 
-  [[nodiscard]] bool is_weight(NodeId id, const graph::Place& p) const {
+  [[nodiscard]] bool is_weight(NodeId id, const graph::OperandDim& p) const {
     return weight_[graph::index(g_[id].inputs[static_cast<std::size_t>(p.operand)])];
   }
 

@@ -163,7 +163,7 @@ struct Sharding {
   /// Is a node split on an axis along the first dimension of its first operand?
   [[nodiscard]] bool splits_samples(graph::NodeId node, std::size_t axis) const {
     const graph::IterDim* way = choice(node, axis);
-    const graph::Place* place = way ? way->input(0) : nullptr;
+    const graph::OperandDim* place = way ? way->input(0) : nullptr;
     return place && place->dim == 0;
   }
   /// nullptr: the node belongs to none.

@@ -409,8 +409,8 @@ StepTime lane_time(const StagedStep& step, const ReplicaKind& lane) {
 
 }  // namespace
 
-std::vector<BusySeconds> busy_seconds(const StagedStep& step, const ReplicaKind& lane) {
-  std::vector<BusySeconds> stages(static_cast<std::size_t>(step.shape.stages));
+std::vector<ActiveSeconds> active_seconds(const StagedStep& step, const ReplicaKind& lane) {
+  std::vector<ActiveSeconds> stages(static_cast<std::size_t>(step.shape.stages));
   for (std::size_t c = 0; c < step.chunks.size(); ++c) {
     const auto s = static_cast<std::size_t>(step.stage_of(c));
     auto& stage = stages[s];
@@ -428,7 +428,7 @@ std::vector<BusySeconds> busy_seconds(const StagedStep& step, const ReplicaKind&
 std::vector<DeviceWork> work_of_devices(const StagedStep& step) {
   std::map<std::size_t, DeviceWork> found;
   for (const auto& lane : step.lanes) {
-    const auto busy = busy_seconds(step, lane);
+    const auto busy = active_seconds(step, lane);
     for (std::size_t s = 0; s < busy.size(); ++s) {
       auto& work = found[lane.devices.groups[s]];
       work.ranks += lane.devices.ranks;
@@ -455,8 +455,8 @@ void add_contents(const StagedStep& step, StepTime& t) {
       t.exchanges += n * m * exchanges;
     }
   t.exposed += t.exchanges;
-  BusySeconds busy;
-  for (const auto& stage : busy_seconds(step, step.lanes.front()))
+  ActiveSeconds busy;
+  for (const auto& stage : active_seconds(step, step.lanes.front()))
     busy = {busy.matrix + stage.matrix / stages, busy.memory + stage.memory / stages};
   const auto shares = busy.of(t.seconds);
   t.matrix_share = shares.matrix;

@@ -26,18 +26,18 @@ struct StepTime {
 
 [[nodiscard]] StepTime closed_step(const StagedStep&);
 /// Seconds of a step that a rank spends in arithmetic and in bytes of element-wise kernels at the device's own clock.
-struct BusySeconds {
+struct ActiveSeconds {
   double matrix = 0, memory = 0;
   /// As shares of a step of so long.
   [[nodiscard]] costmodel::Activity of(double seconds) const { return {std::min(1.0, matrix / seconds), std::min(1.0, memory / seconds)}; }
 };
 /// By stage, of replicas of one kind.
-[[nodiscard]] std::vector<BusySeconds> busy_seconds(const StagedStep&, const ReplicaKind&);
+[[nodiscard]] std::vector<ActiveSeconds> active_seconds(const StagedStep&, const ReplicaKind&);
 /// The ranks on one kind of device.
 struct DeviceWork {
   std::size_t group = 0;  ///< of nodes
   double ranks = 0;
-  BusySeconds busy;  ///< of one of them, in the mean
+  ActiveSeconds busy;  ///< of one of them, in the mean
 };
 /// By group of nodes, of those that the plan uses.
 [[nodiscard]] std::vector<DeviceWork> work_of_devices(const StagedStep&);

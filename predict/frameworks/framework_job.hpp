@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "costmodel/accelerator.hpp"
 #include "costmodel/framework.hpp"
+#include "costmodel/precision.hpp"
 #include "plan/plan.hpp"
 #include "platforms/platform.hpp"
 #include "predict/frameworks/expert_load.hpp"
@@ -20,7 +20,7 @@ struct Recipe {
   bool fused_kernels = false;          ///< norms, positions, gates and loss are a kernel each (Liger, Unsloth), whatever the framework does
   bool update_in_backward = false;     ///< every weight is updated as soon as its gradient is there, which goes then
   bool keeps_gathered = false;         ///< ZeRO-3 that gathers parameters once a step (SHARD_GRAD_OP)
-  bool fp32_reduction = false;         ///< sharded gradients are reduced in fp32
+  std::optional<bool> fp32_reduction;  ///< sharded gradients are reduced in fp32; left out: as the framework does
   std::optional<bool> tensor_overlap;  ///< sums of tensor parallelism hide behind products; left out: as the framework does
   std::optional<bool> captured;        ///< a step replays one CUDA graph; left out: as the framework does
   std::optional<bool> fused_experts;   ///< experts' products gate and cast what is between them; left out: as the framework does

@@ -190,12 +190,19 @@ class FrameworkPredictor final : public Predictor {
     if (auto warning = warning_about(q.job.plan); !warning.empty()) a.warnings.push_back(std::move(warning));
     for (auto& sentence : choices_without_effect(q.job.recipe, q.job.plan, model.fused_attention))
       a.warnings.push_back(std::move(sentence));
+    if (power.at_least) a.warnings.push_back(below_least_clock(q.job.recipe.power_limit, pacing, power));
     set_memory(q, memory, a);
     a.checkpoint = checkpoint_size(checkpoint_bytes(q.job, weights_), a.ranks, platform_);
     a.cost = cost_of(q, time.seconds, watts, costmodel::effect_of(site_, q.job.device().name, "energy", features).log_factor);
     set_clocks(q, time, a);
     a.mfu = flops_of(model) * q.job.batch / (time.seconds * peak_of(q));
     return a;
+  }
+
+  [[nodiscard]] static std::string below_least_clock(double limit, const platforms::Device& device, const costmodel::DevicePower& power) {
+    return "--recipe power: below a limit of " + to_text(Watts(limit)) + " nothing changes any more: at its lowest clock, taken to be " +
+           std::to_string(std::lround(100 * costmodel::kLeastClock)) + " % of its own, " + device.name + " draws " +
+           to_text(Watts(power.watts)) + " here, more than that";
   }
 
   /// The devices that wait least for others: they set the pace, and are what an interval is about.

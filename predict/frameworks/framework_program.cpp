@@ -14,6 +14,7 @@ namespace {
 
 using costmodel::CollectiveKind;
 using plan::BodyKind;
+using plan::Dependency;
 using plan::Instruction;
 using plan::InstructionKind;
 using plan::Stream;
@@ -86,7 +87,7 @@ class RoleWriter : private PricedRole {
   // ---- passes
 
   /// One step of a pass. Backward passes name the forward nodes that they differentiate.
-  Place write_step(std::uint16_t body, const TimedStep& timed, const PassStep& step, graph::NodeId id, bool again) {
+  Dependency write_step(std::uint16_t body, const TimedStep& timed, const PassStep& step, graph::NodeId id, bool again) {
     Instruction i;
     if (step.exchange)
       i = collective_instruction(step.exchange->kind, axes_.of(step.exchange->axis), step.exchange->bytes, Stream::Compute);
@@ -156,7 +157,7 @@ class RoleWriter : private PricedRole {
   }
 
   /// `like` says when. Where gradients are sharded inside groups of replicas, the groups sum their parts afterwards.
-  Place emit_sum(std::uint16_t body, const GradientSum& sum, const Instruction& like) {
+  Dependency emit_sum(std::uint16_t body, const GradientSum& sum, const Instruction& like) {
     const auto emitted = [&](CollectiveKind kind, std::uint8_t axis, double elements, double seconds) {
       auto i = collective_instruction(kind, axis, elements * gradient_bytes_, like.stream);
       i.phase = like.phase, i.when = like.when, i.node = like.node, i.after = like.after;
@@ -173,7 +174,7 @@ class RoleWriter : private PricedRole {
     return copied;
   }
 
-  [[nodiscard]] std::vector<Place> after_last() const { return last_ ? std::vector{*last_} : std::vector<Place>(); }
+  [[nodiscard]] std::vector<Dependency> after_last() const { return last_ ? std::vector{*last_} : std::vector<Dependency>(); }
   [[nodiscard]] Instruction beside_backward() const {
     Instruction like;
     like.stream = Stream::Collective;
@@ -235,7 +236,7 @@ class RoleWriter : private PricedRole {
 
   /// Units wait for the bucket of updated parameters that they are in, where these come back during the first forward pass.
   void write_with_parameters(std::uint16_t body, const Chunk& chunk) {
-    std::vector<std::optional<Place>> gathered;
+    std::vector<std::optional<Dependency>> gathered;
     if (gathers_once() && overlaps(job_)) gathered = write_parameter_gathers(chunk);
     const auto units = units_of(chunk);
     for (std::size_t u = 0; u < units.size(); ++u) {
@@ -244,8 +245,8 @@ class RoleWriter : private PricedRole {
     }
   }
 
-  std::vector<std::optional<Place>> write_parameter_gathers(const Chunk& chunk) {
-    std::vector<std::optional<Place>> places;
+  std::vector<std::optional<Dependency>> write_parameter_gathers(const Chunk& chunk) {
+    std::vector<std::optional<Dependency>> places;
     BucketFiller bucket(bucket_elements_);
     std::size_t waiting = 0;
     auto unit_node = graph::NodeId::None;
@@ -309,13 +310,13 @@ class RoleWriter : private PricedRole {
     auto units = units_of(chunk);
     if (backward) std::ranges::reverse(units);
     const bool ahead = job_.profile.gathers_layerwise && overlaps(job_), gathers = !backward || !job_.recipe.keeps_gathered;
-    const auto gather = [&](const Unit& unit, std::optional<Place> after) {
+    const auto gather = [&](const Unit& unit, std::optional<Dependency> after) {
       auto i = collective_instruction(CollectiveKind::AllGather, axes_.shards(), time_of(unit).gather_bytes, Stream::Collective);
       if (after) i.after = {*after};
       i.node = node(unit, 0);
       return emit(body, std::move(i), alone(time_of(unit).gather));
     };
-    std::optional<Place> ready;
+    std::optional<Dependency> ready;
     if (gathers && !units.empty()) ready = gather(units.front(), backward ? last_of_forward_ : std::nullopt);
     for (std::size_t u = 0; u < units.size(); ++u) {
       if (ready) waits_for_.push_back(*ready);
@@ -330,7 +331,7 @@ class RoleWriter : private PricedRole {
     }
   }
 
-  std::optional<Place> scatter(std::uint16_t body, const Unit& unit, std::optional<Place> ready, bool ahead) {
+  std::optional<Dependency> scatter(std::uint16_t body, const Unit& unit, std::optional<Dependency> ready, bool ahead) {
     const auto& time = time_of(unit);
     const auto place = emit_sum(body, {part_of(unit).weights.trained, time.scatter, time.sum_of_copies}, beside_backward());
     reductions_.push_back(place);
@@ -370,7 +371,7 @@ class RoleWriter : private PricedRole {
       emit(update_, collective_instruction(CollectiveKind::Broadcast, axes_.replicas(), 1, Stream::Compute), alone(seconds));
   }
 
-  void exchange_tied_embedding(std::vector<Place>& awaited) {
+  void exchange_tied_embedding(std::vector<Dependency>& awaited) {
     const double bytes = timer_.tied_embedding_bytes();
     const int last = step_.shape.stages - 1;
     if (bytes <= 0 || (stage_ != 0 && stage_ != last)) return;
@@ -400,10 +401,10 @@ class RoleWriter : private PricedRole {
   double element_bytes_, gradient_bytes_, bucket_elements_;
   std::uint16_t prologue_ = 0, update_ = 0;
   std::vector<std::uint16_t> forward_, backward_, weights_;  ///< by own chunk
-  std::optional<Place> last_, last_of_forward_;              ///< kernels
+  std::optional<Dependency> last_, last_of_forward_;         ///< kernels
   graph::NodeId last_node_ = graph::NodeId::None;
-  std::vector<Place> waits_for_;  ///< what the next kernel needs from another stream
-  std::vector<Place> reductions_;
+  std::vector<Dependency> waits_for_;  ///< what the next kernel needs from another stream
+  std::vector<Dependency> reductions_;
 };
 
 }  // namespace

@@ -1,5 +1,4 @@
 #pragma once
-#include <algorithm>
 
 #include "plan/program/program.hpp"
 #include "predict/frameworks/staged_step.hpp"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "costmodel/collective_library.hpp"
+#include "costmodel/collective_kind.hpp"
 #include "costmodel/kernel_rows.hpp"
 #include "predict/frameworks/framework_job.hpp"
 

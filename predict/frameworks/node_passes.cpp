@@ -41,7 +41,7 @@ bool is_norm_result(const graph::Node* node) {
 
 bool RowCollector::image_tensor(TensorId t) const { return flow().has_convolution() && graph()[t].type.shape.size() >= 4; }
 
-void RowCollector::bytes(Pass forward, Pass backward, RateKind kind) {
+void RowCollector::bytes(PassTraffic forward, PassTraffic backward, RateKind kind) {
   if (forward.bytes > 0) this->forward({kind, 0, forward.bytes, 1, forward.launches});
   if (backward.bytes > 0) this->backward({kind, 0, backward.bytes, 1, backward.launches});
 }

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "costmodel/accelerator.hpp"
+#include "costmodel/attention_kernels.hpp"
+
 namespace rehearsal::predict::frameworks {
 namespace {
 

@@ -5,9 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "costmodel/attention_kernels.hpp"
 #include "costmodel/matmul_tiles.hpp"
-#include "graph/op_schema.hpp"
 #include "predict/frameworks/folded_model.hpp"
 #include "predict/frameworks/framework_job.hpp"
 #include "predict/frameworks/model_part.hpp"
@@ -62,7 +60,7 @@ class RowCollector {
   void finish();
 
  private:
-  struct Pass {
+  struct PassTraffic {
     double bytes = 0, launches = 1;
   };
   /// Products that a pass makes of one product's operands.
@@ -102,7 +100,7 @@ class RowCollector {
   void dense_product(const graph::Node&, const costmodel::MatmulShape&, Gradients);
   void cast(graph::TensorId activation);
   void product(costmodel::RateKind, const costmodel::MatmulShape&, Gradients);
-  void bytes(Pass forward, Pass backward, costmodel::RateKind = costmodel::RateKind::Elementwise);
+  void bytes(PassTraffic forward, PassTraffic backward, costmodel::RateKind = costmodel::RateKind::Elementwise);
   void forward(const costmodel::CostRow&);
   void backward(const costmodel::CostRow&, bool weight_gradient = false);
   void count_flops(double forward, Gradients, double saving = 1);

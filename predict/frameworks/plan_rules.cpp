@@ -184,36 +184,36 @@ void cuts(const PlanQuestion& q, Violations& v) {
   if (!q.plan.cuts.empty()) v.push_back({"cuts", q.profile.name + " splits blocks evenly", "leave it out, or use --framework rehearse"});
 }
 
-constexpr std::array kRules{PlanRule{"dp", dp},
-                            PlanRule{"tp", tp},
-                            PlanRule{"pp", nullptr},
-                            PlanRule{"cp", cp},
-                            PlanRule{"ep", ep},
-                            PlanRule{"spatial", spatial},
-                            PlanRule{"micro_batch", micro_batch},
-                            PlanRule{"shares", shares},
-                            PlanRule{"schedule", schedule},
-                            PlanRule{"interleave", nullptr},  // with the schedule
-                            PlanRule{"zero", nullptr},
-                            PlanRule{"zero_group", zero_group},
-                            PlanRule{"recompute", recompute},
-                            PlanRule{"sequence_parallel", sequence_parallel},
-                            PlanRule{"attention", attention},
-                            PlanRule{"fuse", fuse},
-                            PlanRule{"offload", offload},
-                            PlanRule{"compression", compression},
-                            PlanRule{"exact_steps", exact_steps},
-                            PlanRule{"local_steps", local_steps},
-                            PlanRule{"outer", outer},
-                            PlanRule{"staleness", staleness},
-                            PlanRule{"servers", servers},
-                            PlanRule{"decompositions", decompositions},
-                            PlanRule{"allreduce", allreduce},
-                            PlanRule{"algorithms", algorithms},
-                            PlanRule{"overlap", nullptr},
-                            PlanRule{"bn", bn},
-                            PlanRule{"order", nullptr},
-                            PlanRule{"cuts", cuts}};
+constexpr std::array kRules{PlanKeyRule{"dp", dp},
+                            PlanKeyRule{"tp", tp},
+                            PlanKeyRule{"pp", nullptr},
+                            PlanKeyRule{"cp", cp},
+                            PlanKeyRule{"ep", ep},
+                            PlanKeyRule{"spatial", spatial},
+                            PlanKeyRule{"micro_batch", micro_batch},
+                            PlanKeyRule{"shares", shares},
+                            PlanKeyRule{"schedule", schedule},
+                            PlanKeyRule{"interleave", nullptr},  // with the schedule
+                            PlanKeyRule{"zero", nullptr},
+                            PlanKeyRule{"zero_group", zero_group},
+                            PlanKeyRule{"recompute", recompute},
+                            PlanKeyRule{"sequence_parallel", sequence_parallel},
+                            PlanKeyRule{"attention", attention},
+                            PlanKeyRule{"fuse", fuse},
+                            PlanKeyRule{"offload", offload},
+                            PlanKeyRule{"compression", compression},
+                            PlanKeyRule{"exact_steps", exact_steps},
+                            PlanKeyRule{"local_steps", local_steps},
+                            PlanKeyRule{"outer", outer},
+                            PlanKeyRule{"staleness", staleness},
+                            PlanKeyRule{"servers", servers},
+                            PlanKeyRule{"decompositions", decompositions},
+                            PlanKeyRule{"allreduce", allreduce},
+                            PlanKeyRule{"algorithms", algorithms},
+                            PlanKeyRule{"overlap", nullptr},
+                            PlanKeyRule{"bn", bn},
+                            PlanKeyRule{"order", nullptr},
+                            PlanKeyRule{"cuts", cuts}};
 
 /// Keys whose value is not the neutral one, of those that a profile does not have.
 void add_missing_kinds(const PlanQuestion& q, Violations& v) {
@@ -277,7 +277,7 @@ void add_missing_devices(const PlanQuestion& q, Violations& v) {
 
 }  // namespace
 
-std::span<const PlanRule> plan_rules() { return kRules; }
+std::span<const PlanKeyRule> plan_key_rules() { return kRules; }
 
 std::vector<plan::Violation> plan_violations(const PlanQuestion& q) {
   Violations violations;

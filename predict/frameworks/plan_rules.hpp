@@ -21,17 +21,17 @@ struct PlanQuestion {
   const SplitLimits& limits;
   std::int64_t batch = 1;
 
-  [[nodiscard]] std::int64_t replica_batch() const { return std::max<std::int64_t>(1, batch / plan.dp); }
-  [[nodiscard]] std::int64_t micro_batch() const { return plan.micro_batch.value_or(replica_batch()); }
+  [[nodiscard]] std::int64_t replica_batch() const { return plan.replica_batch(batch); }
+  [[nodiscard]] std::int64_t micro_batch() const { return plan.slot_batch(batch); }
   [[nodiscard]] int micro_batches() const { return static_cast<int>(std::max<std::int64_t>(1, replica_batch() / micro_batch())); }
 };
 
 /// A row for every key of a plan: what a framework refuses of it.
-struct PlanRule {
+struct PlanKeyRule {
   std::string_view key;
   void (*check)(const PlanQuestion&, std::vector<plan::Violation>&);  ///< nullptr: every value is honoured
 };
-[[nodiscard]] std::span<const PlanRule> plan_rules();
+[[nodiscard]] std::span<const PlanKeyRule> plan_key_rules();
 
 /// Everything that stands in the plan's way, but what only the model's operators know.
 [[nodiscard]] std::vector<plan::Violation> plan_violations(const PlanQuestion&);

@@ -5,6 +5,7 @@
 namespace rehearsal::predict::frameworks {
 
 using costmodel::CollectiveKind;
+using plan::Dependency;
 using plan::Instruction;
 using plan::InstructionKind;
 
@@ -18,7 +19,7 @@ std::uint16_t PricedRole::open(plan::BodyKind kind, int chunk) {
   return static_cast<std::uint16_t>(role_.bodies.size() - 1);
 }
 
-Place PricedRole::emit(std::uint16_t body, Instruction i, const Cost& cost) {
+Dependency PricedRole::emit(std::uint16_t body, Instruction i, const Cost& cost) {
   const auto rate = i.kind == InstructionKind::Kernel ? costmodel::Mechanism::MatrixRate : costmodel::Mechanism::LinkBandwidth;
   costs_.seconds[body].push_back({{Seconds(cost.device), rate, 0, costmodel::Evidence::Fitted}});
   costs_.launches[body].push_back(cost);

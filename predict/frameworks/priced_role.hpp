@@ -7,12 +7,9 @@
 #include <utility>
 
 #include "plan/program/program.hpp"
-#include "predict/frameworks/framework_program.hpp"
+#include "predict/step_cost.hpp"
 
 namespace rehearsal::predict::frameworks {
-
-/// Where an instruction stands, for those that wait for it.
-using Place = plan::Dependency;
 
 class PricedRole {
  public:
@@ -26,7 +23,8 @@ class PricedRole {
   static Cost alone(double seconds) { return {0, seconds, seconds}; }
 
   std::uint16_t open(plan::BodyKind kind, int chunk);
-  Place emit(std::uint16_t body, plan::Instruction i, const Cost& cost);
+  /// Returns where the instruction stands, for those that wait for it.
+  plan::Dependency emit(std::uint16_t body, plan::Instruction i, const Cost& cost);
 
   /// One of so many bytes, which all instructions of that size name.
   plan::BufferIndex bytes_buffer(double bytes);

@@ -1,5 +1,6 @@
 #include "predict/frameworks/questions.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include "base/error.hpp"
@@ -59,7 +60,6 @@ FrameworkJob Questions::job_of(const plan::Plan& plan) const {
                    {}};
   job.recipe = setting_.recipe;
   job.recipe.optimizer = setting_.optimizer;
-  job.recipe.fp32_reduction = job.recipe.fp32_reduction || setting_.profile.reduces_in_fp32;
   job.recipe.channels_last = setting_.profile.channels_last;
   job.recipe.channels_last_single = setting_.profile.channels_last_single;
   return job;

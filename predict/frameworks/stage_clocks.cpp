@@ -67,7 +67,7 @@ double energy_of(const StagedStep& step, const StageClocks& clocks, double secon
 }  // namespace
 
 std::vector<double> stage_watts(const StagedStep& step, const StageClocks& clocks, double seconds, const costmodel::Constants& c) {
-  const auto busy = busy_seconds(step, step.lanes.front());
+  const auto busy = active_seconds(step, step.lanes.front());
   const auto& groups = step.lanes.front().devices.groups;
   std::vector<double> watts;
   for (std::size_t s = 0; s < busy.size(); ++s) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "costmodel/accelerator.hpp"
 #include "predict/frameworks/memory.hpp"
 
 namespace rehearsal::predict::frameworks {
@@ -120,7 +121,8 @@ void StepTimer::time(const Part& part, Passes passes, PartTime& t) const {
   t.weight_segments = segments_of({}, weights, t.ready);
   if (!gathers_every_pass(job_)) return;
   const double weight_bytes = precision_.element_bytes == 2 ? 2 : 4;
-  const double wire_bytes = job_.recipe.fp32_reduction && precision_.element_bytes == 2 ? 4 : weight_bytes;
+  const double wire_bytes =
+      job_.recipe.fp32_reduction.value_or(job_.profile.reduces_in_fp32) && precision_.element_bytes == 2 ? 4 : weight_bytes;
   const double pieces = job_.profile.gathers_layerwise ? 1 : kOperatorGathers;
   const double frozen_bytes = part.repeated && job_.recipe.frozen_bytes > 0 ? job_.recipe.frozen_bytes : weight_bytes;
   t.gather_bytes = part.weights.trained * weight_bytes + (part.weights.all - part.weights.trained) * frozen_bytes;

@@ -50,6 +50,11 @@ bool on_disk(const InputQuestion& q, const platforms::Platform& platform) { retu
 double value_or(const auto& figure, double fallback) { return figure ? figure->value.value() : fallback; }
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
+/// How many nodes the storage is built for that gives each bandwidth_while_all.
+int nodes_at_once(const NodeStorage& storage, const platforms::Platform& platform) {
+  return std::max(storage.nodes_at_once, platforms::node_count(platform));
+}
+
 /// What one node does for a step.
 struct NodeWork {
   const platforms::NodeGroup* group = nullptr;
@@ -189,7 +194,9 @@ class NodeInput {
   [[nodiscard]] double rate_among(double nodes) const {
     const double alone = value_or(storage_.bandwidth, kUnlimited);
     if (nodes == 1 && storage_.bandwidth) return alone;
-    return std::min(alone, value_or(storage_.bandwidth_while_all, kUnlimited) * platforms::node_count(s_.platform) / nodes);
+    if (!storage_.bandwidth_while_all) return alone;
+    const double together = storage_.bandwidth_while_all->value.value() * nodes_at_once(storage_, s_.platform);
+    return std::min(alone, std::max(together, value_or(storage_.bandwidth, 0)) / nodes);
   }
 
   /// What a node has in its cache it reads for itself and for others; memory fills first.
@@ -286,7 +293,7 @@ StepInput input_of(const InputQuestion& q, const platforms::Platform& platform, 
   return found;
 }
 
-std::string grounds_of(const InputQuestion& q, const platforms::Platform& platform) {
+std::string grounds_of_input(const InputQuestion& q, const platforms::Platform& platform) {
   const auto& storage = storage_of(platform.nodes.front());
   std::vector<std::string> says;
   if (on_disk(q, platform)) {
@@ -297,7 +304,7 @@ std::string grounds_of(const InputQuestion& q, const platforms::Platform& platfo
       says.push_back("one node reads the shared file system at " + with_source(to_text(storage.bandwidth->value), *storage.bandwidth));
     if (storage.bandwidth_while_all)
       says.push_back(with_source(to_text(storage.bandwidth_while_all->value) + " of it are a node's while all " +
-                                     std::to_string(platforms::node_count(platform)) + " read",
+                                     std::to_string(nodes_at_once(storage, platform)) + " read",
                                  *storage.bandwidth_while_all));
     if (platform.storage && platform.storage->bandwidth)
       says.push_back("all nodes together read it at " +

@@ -76,6 +76,6 @@ void check_input(const InputQuestion&, const platforms::Platform&);
 /// Of a question that was checked. Replicas are taken to have equal shares of the batch.
 [[nodiscard]] StepInput input_of(const InputQuestion&, const platforms::Platform&, const plan::Plan&, std::int64_t batch);
 /// What that rests on, in sentences.
-[[nodiscard]] std::string grounds_of(const InputQuestion&, const platforms::Platform&);
+[[nodiscard]] std::string grounds_of_input(const InputQuestion&, const platforms::Platform&);
 
 }  // namespace rehearsal::predict

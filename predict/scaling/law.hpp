@@ -50,6 +50,7 @@ struct ScalingLaw {
 
 [[nodiscard]] std::span<const ScalingLaw> scaling_laws();
 /// The row that is meant without --law: Besiroglu et al. 2024.
+inline constexpr std::string_view kUsualLaw = "besiroglu";
 [[nodiscard]] const ScalingLaw& usual_law();
 /// Throws BadInput listing the names, and for a law that knows no loss by parameters and tokens.
 [[nodiscard]] const ScalingLaw& known_law(const std::string& option, const std::string& name);

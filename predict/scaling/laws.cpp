@@ -30,7 +30,7 @@ std::string beyond(const char* what, double value, const FittedRange& fitted) {
 
 std::span<const ScalingLaw> scaling_laws() { return law_rows(); }
 
-const ScalingLaw& usual_law() { return known_law("--law", "besiroglu"); }
+const ScalingLaw& usual_law() { return known_law("--law", std::string(kUsualLaw)); }
 
 const ScalingLaw& known_law(const std::string& option, const std::string& name) {
   const auto found = known_name(option, name, names_of_rows(law_rows(), &ScalingLaw::name));

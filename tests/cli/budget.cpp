@@ -70,6 +70,8 @@ TEST_CASE("a family is asked for its best size, and says how flat that is") {
 TEST_CASE("sizes that are asked for are those that are shown") {
   const auto all = answer("zoo:gpt2", "--plan dp=8 --budget 1e18FLOP --sizes 100M..400M");
   REQUIRE(all.at("sizes").size() == 3);
+  const auto mixed = answer("zoo:gpt2", "--plan dp=8 --budget 1e18FLOP --sizes 100M..0.4B");  // ends of two units
+  CHECK(mixed.at("sizes") == all.at("sizes"));
   CHECK(all.at("sizes")[0].at("parameters").get<double>() == Approx(1e8).epsilon(0.15));
   CHECK(all.at("sizes")[2].at("parameters").get<double>() == Approx(4e8).epsilon(0.15));
   for (const auto& law : all.at("laws")) CHECK(law.contains("source"));
@@ -102,6 +104,8 @@ TEST_CASE("what budgets cannot be asked is refused") {
   check_failure(rehearse(asked(kSmall, some + "--budget 3days --fidelity folded")), 1, {"--fidelity folded"});
   check_failure(rehearse(asked(kSmall, some + "--sizes 1B")), 1, {"--sizes 1B", "--budget"});
   check_failure(rehearse(asked(kSmall, some + "--budget 3days --sizes 1Q")), 1, {"--sizes 1Q", "1.3B,7B"});
+  check_failure(rehearse(asked(kSmall, some + "--budget 3days --sizes 8B..1B")), 1, {"--sizes 8B..1B: ends below where it begins"});
+  check_failure(rehearse(asked(kSmall, some + "--budget 3days --sizes 1B,,2B")), 1, {"--sizes 1B,,2B: has an empty value"});
   check_failure(rehearse(asked(kSmall, some + "--budget 3days --law llama3")), 1, {"--law llama3", "no loss", "besiroglu"});
   check_failure(rehearse(asked("zoo:resnet18", some + "--budget 3days")), 3, {"zoo:resnet18", "reads no tokens"});
   check_failure(rehearse(asked("zoo:bert", some + "--budget 3days")), 3, {"looks ahead"});

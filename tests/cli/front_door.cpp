@@ -149,6 +149,13 @@ TEST_CASE("every command's help fits the window, has a title for every group, an
   }
 }
 
+TEST_CASE("a benchmark and a question about platforms have examples of their own") {
+  for (const std::string name :
+       {"bench collectives", "bench data", "bench compression", "platform list", "platform devices", "platform schema"})
+    CHECK_THAT(rehearse(name + " --help").out, contains("  rehearse " + name));
+  CHECK_THAT(rehearse("evaluate --help").out, !contains("synthetic) (required)"));  // it refuses synthetic samples
+}
+
 TEST_CASE("help tells defaults, and the keys of a plan") {
   const auto help = rehearse("estimate --help").out;
   for (const auto* words : {"How it is trained:\n", "Where and how it runs:\n", "Prices:\n", "(default: sgd)", "(default: closed)",

@@ -23,7 +23,7 @@ constexpr const char* kMixed = R"({"schema": 1, "jobs": [
    "steps": 1000}]})";
 
 std::string played(const std::string& file, const std::string& options) {
-  return "jobs " + file + " --platform dgx-a100 --nodes 2 --format json " + options;
+  return "jobs " + file + " --platform dgx-a100 --nodes 2 --carbon 500 --format json " + options;
 }
 
 }  // namespace
@@ -47,6 +47,7 @@ TEST_CASE("jobs are played under every policy, and drawn") {
   for (const auto& policy : all.at("policies")) {
     CHECK(policy.at("utilisation_share").get<double>() <= 1);
     CHECK(policy.at("cost_dollars").get<double>() == Approx(2 * 40.97 * policy.at("makespan_seconds").get<double>() / 3600).epsilon(1e-3));
+    CHECK(policy.at("carbon_kg").get<double>() == Approx(policy.at("energy_joules").get<double>() / 3.6e6 * 0.5));
   }
   std::stringstream svg;
   svg << std::ifstream(file.picture).rdbuf();
@@ -60,6 +61,20 @@ TEST_CASE("one policy of several, and the schema") {
   CHECK(some.at("policies")[1].at("policy") == "fifo");
   const auto schema = nlohmann::json::parse(rehearse("jobs --schema").out);
   CHECK(schema.at("definitions").at("job").at("properties").contains("least_devices"));
+}
+
+TEST_CASE("a job's number type and optimizer are written as on the command line") {
+  const auto step = [](const std::string& keys) {
+    const JobsFile file(R"({"schema": 1, "jobs": [{"name": "a", "devices": 8, "model": "zoo:resnet18", "batch": 256, "plan": "dp=8",
+                        "steps": 10, )" +
+                        keys + "}]}");
+    return rehearse(played(file.path, "--policy fifo"));
+  };
+  const auto seconds = [&](const std::string& keys) { return result_of(step(keys)).at("jobs")[0].at("step_seconds").get<double>(); };
+  CHECK(seconds(R"("dtype": "BFloat16")") == seconds(R"("dtype": "bf16")"));
+  CHECK(seconds(R"("optimizer": "AdamW:beta1=0.8")") == seconds(R"("optimizer": "adamw")"));
+  check_failure(step(R"("dtype": "bf17")"), 1, {"bf17", "bf16"});
+  check_failure(step(R"("optimizer": "adamw:foo=1")"), 1, {"adamw", "foo"});
 }
 
 TEST_CASE("jobs that cannot be played are refused by name") {

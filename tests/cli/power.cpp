@@ -95,8 +95,9 @@ TEST_CASE("stages that wait run at lower clocks, and a step takes less energy an
 TEST_CASE("where no stage waits, clocks stay") {
   for (const std::string plan : {"--plan dp=8 ", "--plan dp=2,pp=4,micro_batch=1 "}) {
     // Four blocks on four stages of a small vocabulary are alike, but for embedding and logits.
-    const std::string job = "'zoo:gpt?layers=4&hidden=4096&heads=32&seq=2048&vocab=16' --format json --batch 64 --dtype bf16 "
-                            "--optimizer adam --platform dgx-a100 --nodes 1 ";
+    const std::string job =
+        "'zoo:gpt?layers=4&hidden=4096&heads=32&seq=2048&vocab=16' --format json --batch 64 --dtype bf16 "
+        "--optimizer adam --platform dgx-a100 --nodes 1 ";
     const auto full = result_of(rehearse("estimate " + job + plan));
     const auto lower = result_of(rehearse("estimate " + job + plan + "--recipe power=stages"));
     CHECK(value(lower, "step_seconds") <= 1.01 * value(full, "step_seconds"));
@@ -137,6 +138,13 @@ TEST_CASE("estimate says in which hour and region a training emits and costs lea
   const double paid = whole * 4 + std::min(rest, 1.0) * 1 + std::max(0.0, rest - 1) * 3;
   CHECK(other.at("cost_dollars").get<double>() == Approx(8 * paid));  // eight devices
   CHECK(other.at("carbon_kg").get<double>() == Approx(value(end, "carbon_kg")));
+  // Nodes that wait for others to fail are rented, too: eight devices more.
+  auto of_two = std::string(kQuestion);
+  of_two.replace(of_two.find("--nodes 1"), 9, "--nodes 2");
+  const auto spared = result_of(rehearse("estimate " + of_two + length + "--spares 8 --hours " + path));
+  const double rent = value(spared.at("goodput"), "cost_dollars");
+  CHECK(rent == Approx(2 * value(end, "cost_dollars")).epsilon(1e-3));
+  CHECK(spared.at("hours")[0].at("cost_dollars").get<double>() == Approx(rent));
   const std::string ask = "estimate " + std::string(kQuestion) + "--plan dp=8 ";
   check_failure(rehearse(ask + "--hours " + path), 1, {"--hours", "--steps"});
   check_failure(rehearse(ask + "--steps 9 --hours /nowhere.csv"), 1, {"/nowhere.csv"});
@@ -147,4 +155,12 @@ TEST_CASE("where nothing is chosen a limit is watts") {
   check_failure(rehearse("simulate " + std::string(kQuestion) + "--plan dp=8 --recipe power=auto"), 1, {"power=auto"});
   check_failure(rehearse("estimate " + std::string(kQuestion) + "--plan dp=8 --recipe power=auto --budget 3days"), 1, {"watts"});
   check_failure(rehearse("estimate " + std::string(kQuestion) + "--plan dp=8 --recipe power=auto --framework rehearse"), 3, {"--recipe"});
+}
+
+TEST_CASE("a limit that no clock of the board keeps is said to change nothing") {
+  const auto low = rehearse("estimate " + std::string(kQuestion) + "--plan dp=8 --recipe power=60");
+  CHECK_THAT(low.err, contains("lowest clock") && contains("nothing changes"));
+  const auto lower = rehearse("estimate " + std::string(kQuestion) + "--plan dp=8 --recipe power=56");
+  CHECK(result_of(low).at("step_seconds") == result_of(lower).at("step_seconds"));
+  CHECK_THAT(rehearse("estimate " + std::string(kQuestion) + "--plan dp=8 --recipe power=250").err, !contains("lowest clock"));
 }

@@ -91,6 +91,7 @@ TEST_CASE("a training's metrics say when it came to a loss or an accuracy, and w
 
   const auto quiet = curve(folder, "quiet.jsonl", false, false);
   check_failure(rehearse(asked("--to-loss 0.05 --curves " + quiet)), 1, {"quiet.jsonl", "one batch size", "--noise-scale"});
+  check_failure(rehearse(asked("--to-loss 0.05 --batches 64..8 --curves " + noisy)), 1, {"--batches 64..8: ends below where it begins"});
   check_failure(rehearse(asked("--to-loss 0.001 --curves " + noisy)), 3, {"noisy.jsonl", "0.0198", "step 100", "0.001"});
   check_failure(rehearse(asked("--to-accuracy 0.9 --curves " + noisy)), 3, {"noisy.jsonl", "accuracy", "0.5"});
   check_failure(rehearse(asked("--to-accuracy 0.9 --curves " + quiet)), 1, {"quiet.jsonl", "--eval"});

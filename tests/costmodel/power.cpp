@@ -50,6 +50,8 @@ TEST_CASE("below the least voltage the clock falls with the power, and not below
   // 60 W leave 10 of 280, which no board reaches: 0.3 of the clock, at 0.512 * 0.3 / 0.8 = 0.192 of the dynamic power.
   const auto least = device_power(sample_device(), {0.5, 0.25}, 60, c);
   CHECK(least.slowdown == Approx(1 / 0.3));
+  CHECK(least.at_least);
+  CHECK_FALSE(device_power(sample_device(), {0.5, 0.25}, 225, c).at_least);
   CHECK(least.watts == Approx(50 + 280 * 0.192));
 }
 

@@ -196,6 +196,7 @@ TEST_CASE("a framework's rules say of a plan what it cannot do, and what is left
   REQUIRE(staged.left_to_program.size() == 2);
   CHECK(staged.left_to_program[0].key == "pp");
   CHECK(staged.left_to_program[1].key == "recompute");
+  CHECK(refused(deepspeed, "dp=128").empty());  // more replicas than samples: for others to refuse
   CHECK(refused(PlanRules("torchtitan", job_of("dp=1")), "dp=2,zero=3,pp=2,micro_batch=1,schedule=interleaved,interleave=4") ==
         Keys{"interleave"});
   CHECK(PlanRules("pytorch", job_of("dp=1")).empty());

@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "base/error.hpp"
-#include "formats/hugging_face/config.hpp"
+#include "formats/hugging_face/hugging_face_model.hpp"
 #include "graph/zoo/zoo.hpp"
 #include "tests/catch.hpp"
 

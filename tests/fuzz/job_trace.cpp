@@ -7,5 +7,5 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::istringstream text{std::string(rehearsal::fuzz::text_of(data, size))};
-  return rehearsal::fuzz::taken_or_refused([&] { (void)rehearsal::jobs::read_trace(text, "any.csv"); });
+  return rehearsal::fuzz::taken_or_refused([&] { (void)rehearsal::jobs::read_job_trace(text, "any.csv"); });
 }

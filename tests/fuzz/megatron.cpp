@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const std::string tokens = scratch.write("c.bin", std::string(18, '\1'));
   const std::string index = scratch.write("c.idx", fuzz::text_of(data, size));
   const graph::TensorType type{DType::I64, {1, 4}};
-  std::vector<exec::Wanted> wanted(2);
+  std::vector<exec::WantedTensor> wanted(2);
   wanted[0] = {.input = "input_ids", .type = type};
   wanted[1] = {.input = "target", .type = type, .target = true};
   return fuzz::taken_or_refused([&] {

@@ -68,6 +68,17 @@ TEST_CASE("bad keys are refused by name") {
   CHECK_THROWS_WITH(read(json::parse(R"({"schema": 2, "jobs": []})")), contains("schema"));
   CHECK_THROWS_WITH(read(json::parse(R"({"schema": 1})")), contains("neither jobs nor arrivals"));
   CHECK_THROWS_WITH(read(json::parse(R"({"schema": 1, "jobs": [{"name": "a", "devices": 1, "steps": 1}]})")), contains("jobs[0].model"));
+  CHECK_THROWS_WITH(read(with("checkpoint_every", "1 h")), contains("jobs[0].checkpoint_every") && contains("`checkpoint`"));
+  CHECK_THROWS_WITH(read(json::parse(R"({"schema": 1, "arrivals": {"count": 2, "every": "1 h", "of":
+      [{"name": "a", "devices": 1, "steps": 1, "step": "1 s", "arrival": "1 h"}]}})")),
+                    contains("arrivals.of[0].arrival") && contains("every"));
+  auto weights = kOne;
+  weights["jobs"][0]["user"] = "ann";
+  weights["jobs"].push_back(weights["jobs"][0]);
+  weights["jobs"][1]["name"] = "b";
+  CHECK(read(weights).size() == 2);
+  weights["jobs"][1]["weight"] = 3;
+  CHECK_THROWS_WITH(read(weights), contains("user 'ann' has two weights, 1.0 and 3.0"));
   auto twice = kOne;
   twice["jobs"].push_back(twice["jobs"][0]);
   CHECK_THROWS_WITH(read(twice), contains("two are called 'a'"));

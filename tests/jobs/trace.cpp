@@ -13,7 +13,7 @@ namespace {
 
 JobTrace read(const std::string& text) {
   std::istringstream in(text);
-  return read_trace(in, "trace.csv");
+  return read_job_trace(in, "trace.csv");
 }
 
 std::vector<Job> jobs_of(const JobTrace& trace) {
@@ -72,7 +72,7 @@ TEST_CASE("a trace that is none is refused by line") {
 // 200 rows in a row of Alibaba's trace of 2023 (github.com/alibaba/clusterdata, cluster-trace-gpu-v2023, openb_pod_list_default.csv; Weng
 // et al., "Beware of Fragmentation", USENIX ATC 2023), of which 117 ask for whole devices and ran.
 TEST_CASE("a published trace, played first come first served on few devices, is a queue in front of so many servers") {
-  const auto trace = read_trace_file(TRACE_SAMPLE);
+  const auto trace = read_job_trace_file(TRACE_SAMPLE);
   CHECK(trace.jobs.size() == 117);
   auto jobs = jobs_of(trace);
   std::erase_if(jobs, [](const Job& j) { return j.devices > 1; });
@@ -94,7 +94,7 @@ TEST_CASE("a published trace, played first come first served on few devices, is 
 }
 
 TEST_CASE("on as many devices as it ever held, a published trace takes the time that it took") {
-  const auto jobs = jobs_of(read_trace_file(TRACE_SAMPLE));
+  const auto jobs = jobs_of(read_job_trace_file(TRACE_SAMPLE));
   const auto outcome = played(jobs, "fifo", 48);
   for (std::size_t n = 0; n < jobs.size(); ++n) {
     CHECK(outcome.jobs[n].waited.value() == 0);

@@ -173,6 +173,15 @@ TEST_CASE("what is known of where samples come from is read, written, and may be
   const auto& of_node = *platform.nodes.front().storage;
   CHECK(of_node.bandwidth->value.value() == 5e9);
   CHECK(of_node.bandwidth_while_all->value.value() == 1e9);
+  // All nodes of the file, also where fewer are asked for.
+  CHECK(of_node.nodes_at_once == node_count(platform));
+  CHECK(with_nodes(platform, 1).nodes.front().storage->nodes_at_once == node_count(platform));
+  document["nodes"][0]["storage"]["nodes_at_once"] = 77;
+  CHECK(read_platform(document, "file.json").nodes.front().storage->nodes_at_once == 77);
+  auto lone = document;
+  lone["nodes"][0]["storage"].erase("bandwidth_while_all");
+  CHECK_THAT(refusal(lone), contains("nodes_at_once") && contains("bandwidth_while_all"));
+  document["nodes"][0]["storage"].erase("nodes_at_once");
   CHECK(of_node.disk_bandwidth->value.value() == 3e9);
   CHECK(of_node.disk_latency->value.value() == Approx(100e-6));
   CHECK(of_node.disk_capacity->value.value() == 2e12);

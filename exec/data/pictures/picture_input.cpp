@@ -7,18 +7,18 @@
 namespace rehearsal::exec {
 namespace {
 
-std::string called(const Wanted& w) { return "input \"" + w.input + "\" of the model, " + graph::to_text(w.type.shape); }
+std::string called(const WantedTensor& w) { return "input \"" + w.input + "\" of the model, " + graph::to_text(w.type.shape); }
 
 bool is_colour(std::int64_t channels) { return channels == 1 || channels == 3; }
 
 /// `wanted` is what the model has; 0 where that is open.
-void check_picture_size(const PictureTreatment& treatment, PictureSize size, const Wanted& w) {
+void check_picture_size(const PictureTreatment& treatment, PictureSize size, const WantedTensor& w) {
   if (!treatment.size || *treatment.size == size) return;
   const auto text = [](PictureSize s) { return std::to_string(s.height) + "x" + std::to_string(s.width); };
   throw BadInput("--image-size " + text(*treatment.size), called(w) + ", is " + text(size) + "; give that, or leave it out");
 }
 
-Converter converter_for(const Wanted& w, DType from, const std::string& where, const std::string& what) {
+Converter converter_for(const WantedTensor& w, DType from, const std::string& where, const std::string& what) {
   auto* const found = converter(from, w.type.dtype);
   if (found == nullptr) throw BadInput(where, what + ", and " + called(w) + ", is " + std::string(row(w.type.dtype).numpy_name));
   return found;
@@ -26,7 +26,7 @@ Converter converter_for(const Wanted& w, DType from, const std::string& where, c
 
 }  // namespace
 
-PictureInput::PictureInput(const Wanted& w, const PictureTreatment& treatment, const std::string& where)
+PictureInput::PictureInput(const WantedTensor& w, const PictureTreatment& treatment, const std::string& where)
     : treatment_(treatment), dtype_(w.type.dtype), convert_(converter_for(w, DType::F32, where, "pictures are fractions")) {
   const auto shape = w.sample_shape();
   if (shape.size() != 3) throw BadInput(where, "holds pictures, and " + called(w) + ", is none: [batch, channels, height, width]");
@@ -58,7 +58,7 @@ void PictureInput::read(const PictureBytes& file, const WindowDraw& draw, void* 
   convert_(reinterpret_cast<const std::byte*>(values.data()), static_cast<std::byte*>(out), static_cast<std::int64_t>(values.size()));
 }
 
-ClassInput::ClassInput(const Wanted& w, const std::string& where)
+ClassInput::ClassInput(const WantedTensor& w, const std::string& where)
     : convert_(converter_for(w, DType::I64, where, "classes are whole numbers")) {
   if (graph::element_count(w.sample_shape()) != 1) throw BadInput(where, "gives every sample one class, and " + called(w) + ", wants more");
   if (is_float(w.type.dtype)) throw BadInput(where, "gives every sample a class, a whole number, and " + called(w) + ", wants fractions");
@@ -68,7 +68,7 @@ void ClassInput::read(std::int64_t number, void* out) const {
   convert_(reinterpret_cast<const std::byte*>(&number), static_cast<std::byte*>(out), 1);
 }
 
-ClassPictureInput::ClassPictureInput(const Wanted& w, const PictureTreatment& treatment, std::vector<std::int64_t> classes,
+ClassPictureInput::ClassPictureInput(const WantedTensor& w, const PictureTreatment& treatment, std::vector<std::int64_t> classes,
                                      const std::string& where)
     : treatment_(treatment), classes_(std::move(classes)), convert_(converter_for(w, DType::I64, where, "classes are whole numbers")) {
   auto shape = w.sample_shape();

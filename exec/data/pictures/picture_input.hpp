@@ -11,7 +11,7 @@ namespace rehearsal::exec {
 class PictureInput {
  public:
   /// Throws BadInput naming `where` and the input when it cannot be a picture.
-  PictureInput(const Wanted&, const PictureTreatment&, const std::string& where);
+  PictureInput(const WantedTensor&, const PictureTreatment&, const std::string& where);
   [[nodiscard]] PictureSize size() const { return target_.size; }
   [[nodiscard]] int channels() const { return channels_; }
   /// By any number of threads.
@@ -28,7 +28,7 @@ class PictureInput {
 /// A target (or an input) of one class a sample.
 class ClassInput {
  public:
-  ClassInput(const Wanted&, const std::string& where);
+  ClassInput(const WantedTensor&, const std::string& where);
   void read(std::int64_t number, void* out) const;
 
  private:
@@ -39,7 +39,7 @@ class ClassInput {
 class ClassPictureInput {
  public:
   /// `classes`: by value of the picture; of `size`, as that of the picture that the classes are of.
-  ClassPictureInput(const Wanted&, const PictureTreatment&, std::vector<std::int64_t> classes, const std::string& where);
+  ClassPictureInput(const WantedTensor&, const PictureTreatment&, std::vector<std::int64_t> classes, const std::string& where);
   [[nodiscard]] PictureSize size() const { return size_; }
   void read(const PictureBytes&, const WindowDraw&, void* out) const;
 

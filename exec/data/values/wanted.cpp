@@ -39,12 +39,12 @@ std::int64_t ignored_label(const graph::TrainingGraph& training, TensorId input)
 
 }  // namespace
 
-std::vector<Wanted> wanted_of(const graph::TrainingGraph& training, const std::map<std::string, std::string>& arrays) {
+std::vector<WantedTensor> wanted_of(const graph::TrainingGraph& training, const std::map<std::string, std::string>& arrays) {
   const auto& g = training.graph;
-  std::vector<Wanted> wanted;
+  std::vector<WantedTensor> wanted;
   const auto add = [&](TensorId t) {
     const auto& tensor = g[t];
-    if (std::any_of(wanted.begin(), wanted.end(), [&](const Wanted& w) { return w.input == tensor.name; })) return;
+    if (std::any_of(wanted.begin(), wanted.end(), [&](const WantedTensor& w) { return w.input == tensor.name; })) return;
     const auto& shape = tensor.type.shape;
     const auto named = arrays.find(tensor.name);
     wanted.push_back({tensor.name, tensor.type, !shape.empty() && shape.front() == training.batch, t == training.target,
@@ -54,17 +54,17 @@ std::vector<Wanted> wanted_of(const graph::TrainingGraph& training, const std::m
     if (t != training.target) add(t);
   if (training.target != TensorId::None) add(training.target);
   for (const auto& [input, array] : arrays) {
-    const auto names = names_of_rows(wanted, &Wanted::input);
+    const auto names = names_of_rows(wanted, &WantedTensor::input);
     (void)known_name("--input " + input + "=" + array + ": input of the model", input, names);
     if (array.empty()) throw BadInput("--input " + input + "=", "names no array of the data");
   }
   return wanted;
 }
 
-std::vector<std::size_t> chosen_arrays(const std::string& where, const std::vector<Wanted>& wanted, const ArrayNames& names) {
+std::vector<std::size_t> chosen_arrays(const std::string& where, const std::vector<WantedTensor>& wanted, const ArrayNames& names) {
   std::string choices;
   for (const auto name : names.known) choices += (choices.empty() ? "" : ", ") + std::string(name);
-  const auto others = std::count_if(wanted.begin(), wanted.end(), [](const Wanted& w) { return !w.target && w.array.empty(); });
+  const auto others = std::count_if(wanted.begin(), wanted.end(), [](const WantedTensor& w) { return !w.target && w.array.empty(); });
   std::vector<std::size_t> chosen;
   for (const auto& w : wanted) {
     if (w.array.empty() && !w.target && others > 1)

@@ -16,7 +16,7 @@ namespace rehearsal::exec {
 inline constexpr std::int64_t kNoneIgnored = std::numeric_limits<std::int64_t>::min();
 
 /// An input of the model, or the target.
-struct Wanted {
+struct WantedTensor {
   std::string input;
   graph::TensorType type;  ///< whole: the first dimension is the batch, where `per_sample`
   bool per_sample = true;  ///< false: one value for all samples
@@ -28,7 +28,7 @@ struct Wanted {
 };
 
 /// Inputs first, the target last. Throws BadInput when `arrays` names an input that the model does not have.
-[[nodiscard]] std::vector<Wanted> wanted_of(const graph::TrainingGraph&, const std::map<std::string, std::string>& arrays);
+[[nodiscard]] std::vector<WantedTensor> wanted_of(const graph::TrainingGraph&, const std::map<std::string, std::string>& arrays);
 
 /// Largest value that an integer input may take, and one: rows of the table it looks up, or classes of the loss it is compared with.
 /// 0 where neither is known.
@@ -40,6 +40,6 @@ struct ArrayNames {
   std::vector<std::string_view> known;
   std::string_view usual, for_target;
 };
-[[nodiscard]] std::vector<std::size_t> chosen_arrays(const std::string& where, const std::vector<Wanted>&, const ArrayNames&);
+[[nodiscard]] std::vector<std::size_t> chosen_arrays(const std::string& where, const std::vector<WantedTensor>&, const ArrayNames&);
 
 }  // namespace rehearsal::exec

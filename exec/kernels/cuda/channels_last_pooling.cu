@@ -43,7 +43,7 @@ struct WindowChannels {
   REHEARSAL_BODY void operator()(std::int64_t i) const {
     std::int64_t number = i;
     const std::int64_t channel = groups.split(number) * kCount, channels = groups.size * kCount;
-    const Place window = place_of(number, pool.windows);
+    const PlanePosition window = plane_position(number, pool.windows);
     Winners<T, kCount> found(x + window.plane * pool.image.size() * channels + channel, channels);
     pool.for_taps(window.at, found);
     if (y == nullptr) {
@@ -83,7 +83,7 @@ struct ElementChannels {
   REHEARSAL_BODY void operator()(std::int64_t i) const {
     std::int64_t number = i;
     const std::int64_t channel = groups.split(number) * kCount, channels = groups.size * kCount;
-    const Place element = part.place(number);
+    const PlanePosition element = part.place(number);
     const std::int64_t windows = element.plane * pool.windows.size() * channels + channel;
     GradientOfWinners<T, kCount> gradient{dy + windows, winners + windows, channels,
                                           static_cast<std::int32_t>(pool.image.number(element.at))};

@@ -17,12 +17,12 @@ struct Three {
 };
 inline Three three(const reference::Triple& t) { return {t[0], t[1], t[2]}; }
 
-/// An element of a tensor of planes.
-struct Place {
+/// Where an element lies in a tensor of planes.
+struct PlanePosition {
   std::int64_t plane;
   Three at;
 };
-REHEARSAL_BODY Place place_of(std::int64_t i, const Three& sizes) {
+REHEARSAL_BODY PlanePosition plane_position(std::int64_t i, const Three& sizes) {
   const Division x = divide(i, sizes.x), y = divide(x.quotient, sizes.y), z = divide(y.quotient, sizes.z);
   return {z.quotient, {z.remainder, y.remainder, x.remainder}};
 }
@@ -114,8 +114,8 @@ struct WantedPart {
     size = three(sizes), first = three(begins);
   }
   /// Of element i of the result, in the image.
-  REHEARSAL_BODY Place place(std::int64_t i) const {
-    const Place in_part = place_of(i, size);
+  REHEARSAL_BODY PlanePosition place(std::int64_t i) const {
+    const PlanePosition in_part = plane_position(i, size);
     return {in_part.plane, {in_part.at.z + first.z, in_part.at.y + first.y, in_part.at.x + first.x}};
   }
 };

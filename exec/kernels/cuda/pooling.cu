@@ -29,7 +29,7 @@ struct MaxPoolWindow {
   const T* x;
   T* y;
   REHEARSAL_BODY void operator()(std::int64_t i) const {
-    const Place window = place_of(i, pool.windows);
+    const PlanePosition window = plane_position(i, pool.windows);
     Winner<T> winner{x + window.plane * pool.image.size()};
     pool.for_taps(window.at, winner);
     y[i] = static_cast<T>(winner.largest);
@@ -52,7 +52,7 @@ struct WinnerOfWindow {
   bool in_tensor, column_major;  ///< numbers in the whole tensor, or in the plane; of a plane whose first axis counts fastest
 
   REHEARSAL_BODY void operator()(std::int64_t i) const {
-    const Place window = place_of(i, pool.windows);
+    const PlanePosition window = plane_position(i, pool.windows);
     const std::int64_t first = window.plane * pool.image.size();
     Winner<T> winner{x + first};
     pool.for_taps(window.at, winner);
@@ -61,7 +61,7 @@ struct WinnerOfWindow {
   }
   REHEARSAL_BODY std::int64_t by_columns(std::int64_t element) const {
     if (element < 0) return element;
-    const Three at = place_of(element, pool.image).at;
+    const Three at = plane_position(element, pool.image).at;
     return (at.x * pool.image.y + at.y) * pool.image.z + at.z;
   }
 };
@@ -95,7 +95,7 @@ struct MaxPoolGradElement {
   const std::int32_t* winners;
   T* dx;
   REHEARSAL_BODY void operator()(std::int64_t i) const {
-    const Place element = part.place(i);
+    const PlanePosition element = part.place(i);
     const std::int64_t windows = element.plane * pool.windows.size();
     GradientOfWinner<T> gradient{dy + windows, winners + windows, pool.image.number(element.at)};
     pool.for_windows(element.at, gradient);
@@ -157,7 +157,7 @@ struct AveragePoolWindow {
   const T* x;
   T* y;
   REHEARSAL_BODY void operator()(std::int64_t i) const {
-    const Place window = place_of(i, pool.windows);
+    const PlanePosition window = plane_position(i, pool.windows);
     SumOfTaps<T> taps{x + window.plane * pool.image.size()};
     pool.for_taps(window.at, taps);
     y[i] = static_cast<T>(taps.sum * counts.weight<Real<T>>(pool, window.at));
@@ -191,7 +191,7 @@ struct AveragePoolGradElement {
   const T* dy;
   T* dx;
   REHEARSAL_BODY void operator()(std::int64_t i) const {
-    const Place element = place_of(i, pool.image);
+    const PlanePosition element = plane_position(i, pool.image);
     WeightedWindows<T> windows{pool, counts, dy + element.plane * pool.windows.size()};
     pool.for_windows(element.at, windows);
     dx[i] = static_cast<T>(windows.sum);

@@ -30,7 +30,7 @@ void write_npy(const std::string& path, const NpyArray& array) {
   write_text(path, npy_bytes(array));
 }
 
-std::vector<Wanted> wanted_rows() { return {stored::input("x", DType::F32, {2, 3}), stored::target({2, 1}, 0, DType::F32)}; }
+std::vector<WantedTensor> wanted_rows() { return {stored::input("x", DType::F32, {2, 3}), stored::target({2, 1}, 0, DType::F32)}; }
 
 }  // namespace
 
@@ -134,7 +134,7 @@ TEST_CASE("volumes of one file each, and slabs of them") {
     write_npy(folder / ("d/x/" + std::string(name) + ".npy"), counted({4, 2, 2}, *name == 'a' ? 0 : 1000));
     write_npy(folder / ("d/target/" + std::string(name) + ".npy"), counted({1, 4, 2, 2}, *name == 'a' ? 100 : 2000));
   }
-  const std::vector<Wanted> wanted{stored::input("x", DType::F64, {2, 1, 4, 2, 2}), stored::target({2, 1, 4, 2, 2}, 0, DType::F32)};
+  const std::vector<WantedTensor> wanted{stored::input("x", DType::F64, {2, 1, 4, 2, 2}), stored::target({2, 1, 4, 2, 2}, 0, DType::F32)};
   const auto set = stored::opened(folder / "d", wanted);
   CHECK(set->samples() == 2);
   CHECK(stored::row_of<double>(*set, 0, 1, 16)[15] == 1015);
@@ -172,7 +172,7 @@ TEST_CASE("a checksum of the first and the last sample tells data of as many sam
   CHECK(checksum(changed(x, 4), target) == whole);  // of a sample between them
 
   // Of a large sample the middle is read.
-  const std::vector<Wanted> volumes{stored::input("x", DType::F32, {1, 1, 64, 64, 64})};
+  const std::vector<WantedTensor> volumes{stored::input("x", DType::F32, {1, 1, 64, 64, 64})};
   const auto of_volume = [&](const NpyArray& volume) {
     write_npy(folder / "d/x/a.npy", volume);
     return checksum_of_ends(*stored::opened(folder / "d", volumes), volumes);

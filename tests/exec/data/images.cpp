@@ -14,7 +14,7 @@ namespace {
 /// One grey pixel.
 std::string dot(int value) { return stored::png(1, 1, 0, std::string(1, static_cast<char>(value))); }
 
-std::vector<Wanted> wanted_dots(std::int64_t classes = 0) {
+std::vector<WantedTensor> wanted_dots(std::int64_t classes = 0) {
   return {stored::input("x", DType::F32, {2, 1, 1, 1}), stored::target({2}, classes)};
 }
 
@@ -145,7 +145,7 @@ TEST_CASE("archives that are damaged, cut, or lead elsewhere") {
 
 namespace {
 
-std::vector<Wanted> wanted_pairs(std::int64_t height, std::int64_t width) {
+std::vector<WantedTensor> wanted_pairs(std::int64_t height, std::int64_t width) {
   return {stored::input("x", DType::F32, {2, 1, height, width}), stored::target({2, height, width})};
 }
 using Classes = std::vector<std::int64_t>;

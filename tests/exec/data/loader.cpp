@@ -33,7 +33,7 @@ const std::string kX = "x", kTarget = "target";
 std::unique_ptr<Loader> loader(std::int64_t samples, LoaderOptions options, std::int64_t classes = 0, std::int64_t broken = -1) {
   return std::make_unique<Loader>(
       std::make_unique<Numbered>(samples, broken),
-      std::vector<Wanted>{stored::input("x", DType::F32, {options.batch, 3}), stored::target({options.batch}, classes)}, options);
+      std::vector<WantedTensor>{stored::input("x", DType::F32, {options.batch, 3}), stored::target({options.batch}, classes)}, options);
 }
 
 std::vector<float> rows(DataSource& data, std::int64_t first, std::int64_t count) {

@@ -134,7 +134,7 @@ TEST_CASE("values are normalized, and stand where the model wants them") {
 }
 
 TEST_CASE("inputs that cannot be pictures") {
-  const auto refused = [](const Wanted& wanted, const std::vector<std::string>& words, const PictureTreatment& treatment = {}) {
+  const auto refused = [](const WantedTensor& wanted, const std::vector<std::string>& words, const PictureTreatment& treatment = {}) {
     check_refused([&] { PictureInput(wanted, treatment, "here"); }, words);
   };
   refused(stored::input("x", DType::F32, {4, 2, 8, 8}), {"here", "\"x\"", "2 channels"});

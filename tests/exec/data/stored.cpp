@@ -74,7 +74,7 @@ std::string tar(const std::vector<std::pair<std::string, std::string>>& members)
   return all + std::string(1024, '\0');
 }
 
-std::unique_ptr<Dataset> opened(const std::string& source, const std::vector<Wanted>& wanted, const DataOptions& options) {
+std::unique_ptr<Dataset> opened(const std::string& source, const std::vector<WantedTensor>& wanted, const DataOptions& options) {
   const auto found = find_data({source});
   return found.kind->open({found.place, wanted, options});
 }

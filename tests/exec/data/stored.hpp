@@ -26,17 +26,17 @@ std::string bytes_of(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-inline rehearsal::exec::Wanted input(const std::string& name, rehearsal::DType dtype, rehearsal::graph::Shape shape,
-                                     std::int64_t classes = 0) {
+inline rehearsal::exec::WantedTensor input(const std::string& name, rehearsal::DType dtype, rehearsal::graph::Shape shape,
+                                           std::int64_t classes = 0) {
   return {name, {dtype, std::move(shape)}, true, false, classes};
 }
-inline rehearsal::exec::Wanted target(rehearsal::graph::Shape shape, std::int64_t classes = 0,
-                                      rehearsal::DType dtype = rehearsal::DType::I64) {
+inline rehearsal::exec::WantedTensor target(rehearsal::graph::Shape shape, std::int64_t classes = 0,
+                                            rehearsal::DType dtype = rehearsal::DType::I64) {
   return {"target", {dtype, std::move(shape)}, true, true, classes};
 }
 
 /// As open_data() does, without a model.
-std::unique_ptr<rehearsal::exec::Dataset> opened(const std::string& source, const std::vector<rehearsal::exec::Wanted>& wanted,
+std::unique_ptr<rehearsal::exec::Dataset> opened(const std::string& source, const std::vector<rehearsal::exec::WantedTensor>& wanted,
                                                  const rehearsal::exec::DataOptions& options = {});
 
 /// What a set has of one sample.

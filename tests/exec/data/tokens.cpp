@@ -11,7 +11,7 @@ using Numbers = std::vector<std::int64_t>;
 
 namespace {
 
-std::vector<Wanted> wanted_of_length(std::int64_t length, std::int64_t classes = 0) {
+std::vector<WantedTensor> wanted_of_length(std::int64_t length, std::int64_t classes = 0) {
   return {stored::input("input_ids", DType::I64, {2, length}, classes), stored::target({2, length}, classes)};
 }
 
@@ -83,7 +83,7 @@ TEST_CASE("further inputs are named") {
 TEST_CASE("tokens that do not suit") {
   const TemporaryFolder folder;
   write_text(folder / "t.bin", tens(9));
-  const auto refused = [&](const std::string& keys, const std::vector<Wanted>& wanted, std::vector<std::string> words) {
+  const auto refused = [&](const std::string& keys, const std::vector<WantedTensor>& wanted, std::vector<std::string> words) {
     words.push_back("t.bin");
     check_refused([&] { (void)stored::opened("tokens:" + (folder / "t.bin") + keys, wanted); }, words);
   };

@@ -145,9 +145,9 @@ TEST_CASE("in a pipeline sums beside the passes are no slower than sums behind t
 
 TEST_CASE("every key of a plan has a rule, and what a framework does not honour is refused by name") {
   for (const auto& key : plan::plan_keys()) {
-    const auto rules = plan_rules();
+    const auto rules = plan_key_rules();
     CAPTURE(key.key);
-    CHECK(std::any_of(rules.begin(), rules.end(), [&](const PlanRule& rule) { return rule.key == key.key; }));
+    CHECK(std::any_of(rules.begin(), rules.end(), [&](const PlanKeyRule& rule) { return rule.key == key.key; }));
   }
   const auto platform = platforms::load("dgx-a100");
   const auto predictor = framework_predictor({graph::zoo::build("zoo:gpt?layers=4&hidden=64&heads=4&seq=32&vocab=100", 8), "bf16", "adam"},

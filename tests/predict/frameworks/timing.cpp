@@ -1,5 +1,6 @@
 // What a step takes: pipelines, messages, and what waits for what.
 
+#include "costmodel/accelerator.hpp"
 #include "predict/frameworks/groups.hpp"
 #include "tests/catch.hpp"
 #include "tests/predict/frameworks/sample.hpp"
@@ -171,6 +172,19 @@ TEST_CASE("sums of gradients hide behind the backward pass, and slow it while th
   CHECK(together < apart);
   s.job.plan.zero = 1;  // scatters, and gathers during the first forward pass: as many bytes
   CHECK(s.time().seconds == Approx(together).epsilon(0.05));
+}
+
+TEST_CASE("sharded gradients are summed in 32 bits where a recipe or the framework says so") {
+  const auto seconds = [](const char* framework, std::optional<bool> said) {
+    Sample s("zoo:gpt?layers=2&hidden=1024&heads=16&seq=128&vocab=1000&batch=1", platforms::load("dgx-h100"), framework);
+    s.job.plan.dp = 64, s.job.plan.zero = 3, s.job.plan.overlap = false;
+    s.job.recipe.fp32_reduction = said;
+    return s.time().seconds;
+  };
+  CHECK(seconds("torchtitan", {}) == seconds("torchtitan", true));  // as it does
+  CHECK(seconds("torchtitan", false) < seconds("torchtitan", true));
+  CHECK(seconds("composer", {}) == seconds("composer", false));
+  CHECK(seconds("composer", true) > seconds("composer", false));
 }
 
 TEST_CASE("in groups of replicas gradients are scattered inside each, and their parts summed over the groups") {

@@ -67,6 +67,17 @@ TEST_CASE("reading takes what bandwidth, that of all nodes, or requests take lon
   CHECK(part(s.input().first, InputPart::Storage) == Approx(0.080));
   s.plan.dp = 8;  // one alone: 320 MB at 4 GB/s
   CHECK(part(s.input().first, InputPart::Storage) == Approx(0.080));
+  // The 1 GB/s are those of 32 nodes: 32 GB/s, of which four nodes could have 8 GB/s each and take 4.
+  s.of_node().nodes_at_once = 32;
+  s.plan.dp = 32;
+  CHECK(part(s.input().first, InputPart::Storage) == Approx(0.020));
+  s.of_node().nodes_at_once = 8;  // 8 GB/s: 2 each
+  CHECK(part(s.input().first, InputPart::Storage) == Approx(0.040));
+  // Together they never read less than one alone: 0.8 GB/s are less than its 4, of which each of four has 1.
+  s.of_node().bandwidth_while_all = BytesPerSecond(0.1e9);
+  CHECK(part(s.input().first, InputPart::Storage) == Approx(0.080));
+  s.of_node().bandwidth_while_all = BytesPerSecond(1e9);
+  s.of_node().nodes_at_once = 0;
   // With one thread of each rank 800 requests take 800 / 8 * 2 ms.
   s.plan.dp = 32;
   s.q.threads = 1;
@@ -92,7 +103,7 @@ TEST_CASE("decoding takes the rank's threads, on its share of the cores") {
   s.q.data.work.reset();
   s.of_node().decoding.reset();
   CHECK(part(s.input().first, InputPart::Decoding) == Approx(0.5 / 16));
-  CHECK_THAT(grounds_of(s.q, s.platform), contains("assumed"));
+  CHECK_THAT(grounds_of_input(s.q, s.platform), contains("assumed"));
   s.q.data.jpeg.reset();
   CHECK(part(s.input().first, InputPart::Decoding) == 0);
 }

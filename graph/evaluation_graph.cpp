@@ -1,4 +1,4 @@
-#include "graph/inference_graph.hpp"
+#include "graph/evaluation_graph.hpp"
 
 #include "graph/builder.hpp"
 #include "graph/loss_choice.hpp"

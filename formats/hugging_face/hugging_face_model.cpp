@@ -1,4 +1,4 @@
-#include "formats/hugging_face/config.hpp"
+#include "formats/hugging_face/hugging_face_model.hpp"
 
 #include <algorithm>
 #include <filesystem>
