@@ -9,7 +9,6 @@ namespace rehearsal {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r";
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // which spreadsheets write first
 
 std::string trimmed(const std::string& text) {
   const auto begin = text.find_first_not_of(kBlanks);
@@ -46,8 +45,7 @@ std::ifstream open_table(const std::string& path) {
 }
 
 bool CsvReader::next(std::vector<std::string>& cells) {
-  for (std::string line; std::getline(in_, line);) {
-    if (++line_ == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+  for (std::string line; lines_.next(line);) {
     if (trimmed(line).empty()) continue;
     auto found = cells_of(line);
     if (!found) refuse("a quote is not closed");
@@ -60,6 +58,6 @@ bool CsvReader::next(std::vector<std::string>& cells) {
   return false;
 }
 
-void CsvReader::refuse(const std::string& why) const { throw BadInput(name_ + ":" + std::to_string(line_), why); }
+void CsvReader::refuse(const std::string& why) const { throw BadInput(name_ + ":" + std::to_string(lines_.number()), why); }
 
 }  // namespace rehearsal

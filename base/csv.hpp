@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/text_lines.hpp"
+
 namespace rehearsal {
 
 /// Throws BadInput naming the path where it is a folder, or cannot be read.
@@ -14,7 +16,7 @@ namespace rehearsal {
 class CsvReader {
  public:
   /// `name`: what messages call the table, such as its path.
-  CsvReader(std::istream& in, std::string name) : in_(in), name_(std::move(name)) {}
+  CsvReader(std::istream& in, std::string name) : lines_(in), name_(std::move(name)) {}
 
   /// The cells of the next line that is not blank, without blanks around them; false at the end. Throws BadInput naming the line where a
   /// quote is not closed on it, or where it has more or fewer cells than the first one.
@@ -23,9 +25,8 @@ class CsvReader {
   [[noreturn]] void refuse(const std::string& why) const;
 
  private:
-  std::istream& in_;
+  TextLines lines_;
   std::string name_;
-  int line_ = 0;
   std::size_t columns_ = 0;
 };
 

@@ -33,6 +33,12 @@ class BadInput : public Error {
   BadInput(const std::string& where, const std::string& what) : Error(ExitStatus::BadInput, where + ": " + what) {}
 };
 
+/// The command line lacks something, or has something that no command knows. The message names the option.
+class WrongUsage : public Error {
+ public:
+  WrongUsage(const std::string& where, const std::string& what) : Error(ExitStatus::Usage, where + ": " + what) {}
+};
+
 /// The input is fine, the answer is no.
 class Refusal : public Error {
  public:

@@ -47,6 +47,7 @@ nlohmann::ordered_json to_json(const exec::EvaluationResult& result) {
   nlohmann::ordered_json json{{"samples", result.samples}};
   if (result.loss) json["loss"] = *result.loss;
   if (result.accuracy) json["accuracy"] = *result.accuracy;
+  if (!result.not_finite.empty()) json["not_finite"] = result.not_finite;
   return json;
 }
 

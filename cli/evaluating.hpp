@@ -22,7 +22,7 @@ struct EvaluationJob {
 
 /// In batches of --batch, else of the model's size where it has one, else of at most 32. Without a target in the data the loss is left out.
 [[nodiscard]] exec::EvaluationResult evaluate_model(const EvaluationJob&, const exec::StoredValues&, exec::Communicator& world);
-/// samples, loss, accuracy.
+/// samples, loss, accuracy, not_finite.
 [[nodiscard]] nlohmann::ordered_json to_json(const exec::EvaluationResult&);
 
 }  // namespace rehearsal::cli

@@ -80,6 +80,7 @@ class PacePredictor {
     const double at_plug = a.cost.energy.value() / platform.pue.value / a.step.value();
     p.pace.power = Watts(std::max(0.0, at_plug - nodes * node.host_power.value.value()));
     p.pace.plan = plan::to_text(a.plan);
+    p.pace.framework = a.framework;
     p.checkpoint = a.checkpoint.all;
     p.tokens_per_step = batch * a.tokens_per_sample;
     return p;

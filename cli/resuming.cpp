@@ -30,11 +30,12 @@ void check_wanted(const plan::Plan& plan, const exec::HeldKept& held, const std:
 }
 
 /// What ranks keep for themselves is there where as many replicas wrote it by a plan of the same kind.
-void check_kept(const std::string& folder, std::int64_t step, const exec::Training& training, std::vector<std::string>& warnings) {
+void check_kept(const std::string& folder, std::int64_t step, const exec::Training& training, const exec::TrainedAs& as,
+                std::vector<std::string>& warnings) {
   const auto& plan = training.program.plan;
   const auto* row = plan::compressor(plan.compression.rule);
   const bool remembers = row != nullptr && row->remembers, by_themselves = plan.local_steps > 0;
-  const auto held = exec::held_kept(folder, training.program, training.graph.graph);
+  const auto held = exec::held_kept(folder, training.program, training.graph.graph, as);
   const auto where = "--resume " + folder + ": ", now = " under " + plan::to_text(plan);
   if (!held.all && step > plan.exact_steps) check_wanted(plan, held, where, step, warnings);
   if (held.loses_state && !by_themselves)
@@ -53,7 +54,6 @@ std::optional<exec::CheckpointHeader> header_to_resume(const std::string& folder
     warnings.push_back("--resume " + folder + ": the batch was " + std::to_string(header.batch) + " and is " +
                        std::to_string(training.program.batch) + " now; step " + std::to_string(header.step + 1) + " goes on with sample " +
                        std::to_string(header.samples + 1) + ", at the same learning rate");
-  check_kept(folder, header.step, training, warnings);
   return header;
 }
 
@@ -131,8 +131,9 @@ std::string hash_as_then(ModelOptions o, const exec::CheckpointHeader& header) {
   return load_training(o, ignored, Purpose::Train).hash();
 }
 
-void warn_of_other_course(const std::string& folder, const exec::CheckpointHeader& header, const exec::TrainedAs& now,
-                          std::vector<std::string>& warnings) {
+void warn_of_other_course(const std::string& folder, const exec::CheckpointHeader& header, const exec::Training& training,
+                          const exec::TrainedAs& now, std::vector<std::string>& warnings) {
+  check_kept(folder, header.step, training, now, warnings);
   if (!header.as.known()) return;
   auto text = differences_of_course(header.as.course, now.course);
   const auto slots = exec::other_slots(header.as, now);

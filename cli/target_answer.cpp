@@ -211,6 +211,7 @@ Json row_of(const TargetQuestion& q, const PlatformOptions& platform, std::int64
     row["devices"] = platforms::device_count(setup.platform());
     row["plan"] = all.at("plan");
     row["framework"] = a.framework;
+    row["out_of_memory_chance"] = all.at("out_of_memory_chance");
     row["step_seconds"] = all.at("step_seconds").at("value");
     row["total_seconds"] = all.at(steps > 1 ? "total_seconds" : "step_seconds");
     if (a.goodput) row["finished_seconds"] = all.at("goodput").at("finished_seconds");

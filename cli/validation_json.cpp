@@ -86,6 +86,17 @@ Json value_json(const costmodel::Interval& interval) {
 
 }  // namespace
 
+void warn_of(const Terminal& terminal, const std::string& what, const std::set<std::string>& names) {
+  constexpr std::size_t kMost = 12;
+  if (names.empty()) return;
+  std::string text = what;
+  std::size_t said = 0;
+  for (const auto& name : names)
+    if (said++ < kMost) text += " " + name;
+  if (said > kMost) text += " and " + std::to_string(said - kMost) + " more";
+  terminal.warn(text);
+}
+
 Json verdict_json(const Verdict& v) {
   Json line{{"id", v.id}};
   if (!v.refused.empty()) {

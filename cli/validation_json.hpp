@@ -1,13 +1,18 @@
 #pragma once
-// Scores of predictions as results.
+// Scores of predictions as results, and what of a file of records is left out.
 
+#include <set>
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "cli/terminal.hpp"
 #include "validation/comparison.hpp"
 
 namespace rehearsal::cli {
+
+/// "WHAT a b c and 3 more"; nothing of no names.
+void warn_of(const Terminal&, const std::string& what, const std::set<std::string>& names);
 
 /// {"id", "predicted", "error", "evidence"} or {"id", "refused"}.
 [[nodiscard]] nlohmann::ordered_json verdict_json(const validation::Verdict&);

@@ -5,7 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/error.hpp"
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
 #include "cli/counts.hpp"
@@ -43,6 +42,23 @@ std::vector<std::string> doubled(const std::string& asked, const std::string& fi
   return values;
 }
 
+/// What became of all values.
+struct VariedSoFar {
+  bool answered = false;           ///< one of them is
+  std::optional<Refusal> refused;  ///< the first that is, and why
+  std::optional<BadInput> wrong;   ///< the first that its key cannot have
+
+  void refuse(const Error& why, const std::string& setting) {
+    if (why.status() == ExitStatus::Refused && !refused) refused = Refusal(setting + ": " + why.what());
+    if (why.status() == ExitStatus::BadInput && !wrong) wrong = BadInput(why.what());
+  }
+  [[nodiscard]] std::optional<Refusal> why_none() const {
+    if (answered) return std::nullopt;
+    if (!refused && wrong) throw *wrong;
+    return refused;
+  }
+};
+
 /// One figure of the question, set to another value.
 class Varied {
  public:
@@ -51,6 +67,8 @@ class Varied {
     Names names = names_of_rows(plan::plan_keys(), &plan::PlanKey::key);
     names.insert(names.end(), kSizes.begin(), kSizes.end());
     names.insert(names.end(), settings.begin(), settings.end());
+    framework_ = q.base != nullptr ? q.base->framework : q.setup.predictor().framework().name;
+    if (q.base != nullptr) base_ = to_json(*q.base, q.setup.steps());
     key_ = known_name("--vary " + key, key, names);
   }
 
@@ -65,7 +83,7 @@ class Varied {
     return platforms::setting(q_.setup.platform(), key_);
   }
 
-  [[nodiscard]] Json row(const std::string& value) {
+  [[nodiscard]] Json row(const std::string& value, VariedSoFar& all_values) {
     Json row{{"key", key_}, {"value", value}};
     try {
       const auto assessment = with(value);
@@ -73,9 +91,12 @@ class Varied {
       add_answer(row, all, assessment);
       if (is_another(value)) unused_ = unused_.value_or(true) && all == base_;
       if (const auto x = number_of(value); x && !row.contains("framework")) points.push_back({*x, assessment.step.value()});
-    } catch (const Refusal& refusal) {
+      all_values.answered = true;
+    } catch (const Error& error) {
+      if (error.status() != ExitStatus::Refused && error.status() != ExitStatus::BadInput) throw;
       unused_ = false;
-      row["refused"] = refusal.what();
+      row["refused"] = error.what();
+      all_values.refuse(error, key_ + "=" + value);
     }
     return row;
   }
@@ -108,7 +129,7 @@ class Varied {
     }
     auto model = q_.model;
     auto platform = q_.platform;
-    platform.framework = q_.base.framework;
+    if (q_.base != nullptr) platform.framework = framework_;
     if (key_ == "batch")
       model.batch = whole(value);
     else if (key_ == "devices")
@@ -118,7 +139,7 @@ class Varied {
     else
       platform.settings.emplace_back(key_, value);
     JobSetup setup(model, platform);
-    const auto plan = q_.platform.plan.empty() ? setup.plan(model, platform).plan : q_.plan;
+    const auto plan = q_.platform.plan.empty() || q_.base == nullptr ? setup.plan(model, platform).plan : q_.plan;
     return assessed(setup, plan);
   }
 
@@ -136,7 +157,7 @@ class Varied {
   }
 
   void add_answer(Json& row, const Json& all, const predict::Assessment& a) const {
-    if (a.framework != q_.base.framework) row["framework"] = a.framework;
+    if (a.framework != framework_) row["framework"] = a.framework;
     for (const char* key : {"plan", "step_seconds", "total_seconds"})
       if (std::string_view(key) != "total_seconds" || steps_ > 1) row[key] = all.at(key);
     if (a.goodput) {
@@ -152,7 +173,8 @@ class Varied {
   }
 
   const VaryQuestion& q_;
-  Json base_ = to_json(q_.base, q_.setup.steps());
+  Json base_;              ///< null where that is refused
+  std::string framework_;  ///< that needs no naming
   std::string key_;
   double steps_ = 1;
   std::optional<bool> unused_;  ///< nothing while no other value was tried
@@ -217,15 +239,17 @@ std::optional<double> elasticity(const std::vector<Point>& points) {
   return std::fabs(slope) < kSame ? 0 : slope;  // the same step, but for rounding
 }
 
-void add_variations(Json& result, const VaryQuestion& q, const std::vector<std::string>& variations) {
+std::optional<Refusal> add_variations(Json& result, const VaryQuestion& q, const std::vector<std::string>& variations) {
   auto rows = Json::array();
   auto elasticities = Json::object();
   auto unused = Json::array();
+  VariedSoFar all_values;
   for (const auto& text : variations) {
     const auto variation = parse_variation(text);
     Varied varied(q, variation.key);
-    for (const auto& value : variation.values) rows.push_back(varied.row(value));
-    if (const auto x = varied.number_of(varied.now())) varied.points.push_back({*x, q.base.step.value()});
+    for (const auto& value : variation.values) rows.push_back(varied.row(value, all_values));
+    if (const auto x = q.base != nullptr ? varied.number_of(varied.now()) : std::nullopt)
+      varied.points.push_back({*x, q.base->step.value()});
     const auto slope = elasticity(varied.points);
     elasticities[varied.key()] = slope ? Json(*slope) : Json(nullptr);
     if (varied.unused()) unused.push_back(varied.key());
@@ -233,6 +257,7 @@ void add_variations(Json& result, const VaryQuestion& q, const std::vector<std::
   result["vary"] = rows;
   result["elasticities"] = elasticities;
   if (!unused.empty()) result["without_effect"] = unused;
+  return all_values.why_none();
 }
 
 }  // namespace rehearsal::cli

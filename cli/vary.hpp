@@ -1,11 +1,13 @@
 #pragma once
 // --vary: what an estimate becomes when one figure of platform, device, plan or batch is another.
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/error.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/fidelity.hpp"
 #include "cli/goodput_options.hpp"
@@ -37,13 +39,14 @@ struct VaryQuestion {
   const ModelOptions& model;
   const PlatformOptions& platform;
   const JobSetup& setup;
-  const plan::Plan& plan;  ///< of the estimate that all is compared with
-  const predict::Assessment& base;
+  const plan::Plan& plan;           ///< of the estimate that all is compared with
+  const predict::Assessment* base;  ///< nullptr: that is refused itself
   Fidelity fidelity = Fidelity::Closed;
   const GoodputOptions& goodput;
 };
 /// Adds `vary`, a row for every value (refused ones with the reason), `elasticities` of the step, and `without_effect`, the keys on which
-/// nothing of this answer depends. Throws BadInput for an unknown key with the nearest.
-void add_variations(nlohmann::ordered_json& result, const VaryQuestion&, const std::vector<std::string>& variations);
+/// nothing of this answer depends. Returns why the first value is refused where all are, else nothing. Throws BadInput for an unknown key
+/// with the nearest, and where no value is one that its key can have.
+std::optional<Refusal> add_variations(nlohmann::ordered_json& result, const VaryQuestion&, const std::vector<std::string>& variations);
 
 }  // namespace rehearsal::cli

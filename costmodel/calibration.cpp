@@ -17,6 +17,20 @@ constexpr std::string_view kFamilyNames[] = {"convolution", "matmul", "normaliza
                                              "movement",    "gather", "view",          "optimizer", "decomposition"};
 static_assert(std::size(kFamilyNames) == static_cast<std::size_t>(graph::CostFamily::Count));
 
+/// What a key must hold to be read as that type.
+template <class T>
+constexpr const char* kHolds = "an object of texts";
+template <>
+constexpr const char* kHolds<std::string> = "a text";
+template <>
+constexpr const char* kHolds<bool> = "true or false";
+template <>
+constexpr const char* kHolds<double> = "a number";
+template <>
+constexpr const char* kHolds<int> = "a whole number";
+template <>
+constexpr const char* kHolds<std::int64_t> = "a whole number";
+
 /// Reads keys of one object; a missing or wrong one is reported with the path to it.
 class Reader {
  public:
@@ -30,7 +44,7 @@ class Reader {
     try {
       return at->get<T>();
     } catch (const nlohmann::json::exception&) {
-      throw BadInput(where_ + "." + key, "has the wrong type");
+      throw BadInput(where_ + "." + key, std::string("must be ") + kHolds<T> + ", as `rehearse calibrate` writes it");
     }
   }
   [[nodiscard]] double number(const char* key) const {

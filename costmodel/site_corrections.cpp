@@ -11,6 +11,7 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "platforms/strict_json.hpp"
 
 namespace rehearsal::costmodel {
@@ -56,6 +57,59 @@ SiteCorrection posterior(std::span<const SiteRun> runs) {
       c.covariance[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)] = covariance(i, j);
   }
   return c;
+}
+
+/// Values of one object of a site file, by key; what is missing or of another kind is refused with the path to it.
+class SiteValues {
+ public:
+  SiteValues(const Json& object, std::string where) : object_(object), where_(std::move(where)) {
+    if (!object.is_object()) throw BadInput(where_, std::string("must be an object, ") + kWriter);
+  }
+  [[nodiscard]] std::string text(const char* key) const {
+    const auto& value = at(key, "a text");
+    if (!value.is_string()) refuse(key, "a text");
+    return value.get<std::string>();
+  }
+  [[nodiscard]] double number(const char* key) const {
+    const auto& value = at(key, "a number");
+    if (!value.is_number()) refuse(key, "a number");
+    return value.get<double>();
+  }
+  [[nodiscard]] SiteFeatures features(const char* key) const {
+    const auto what = "a list of " + std::to_string(kSiteFeatures) + " numbers: of " + joined(kSiteMechanisms);
+    const auto& value = at(key, what);
+    if (!value.is_array() || value.size() != kSiteFeatures || !std::ranges::all_of(value, &Json::is_number)) refuse(key, what);
+    return value.get<SiteFeatures>();
+  }
+  [[nodiscard]] const Json& list(const char* key) const {
+    const auto& value = at(key, "a list");
+    if (!value.is_array()) refuse(key, "a list");
+    return value;
+  }
+
+ private:
+  static constexpr const char* kWriter = "as `rehearse learn RECORDS --into` writes it";
+
+  [[nodiscard]] const Json& at(const char* key, const std::string& what) const {
+    const auto found = object_.find(key);
+    if (found == object_.end()) throw BadInput(where_ + "." + key, "is missing; it must be " + what + ", " + kWriter);
+    return *found;
+  }
+  [[noreturn]] void refuse(const char* key, const std::string& what) const {
+    throw BadInput(where_ + "." + key, "must be " + what + ", " + kWriter);
+  }
+
+  const Json& object_;
+  std::string where_;
+};
+
+std::vector<SiteRun> site_runs_of(const Json& published, const std::string& where) {
+  std::vector<SiteRun> runs;
+  for (const auto& item : SiteValues(published, where).list("runs")) {
+    const SiteValues run(item, where + ".runs[" + std::to_string(runs.size()) + "]");
+    runs.push_back({run.text("id"), run.text("device"), run.text("group"), run.features("features"), run.number("log_ratio")});
+  }
+  return runs;
 }
 
 Json json_of(const SiteCorrection& c) { return {{"device", c.device}, {"group", c.group}, {"runs", c.runs}, {"log_factors", c.mean}}; }
@@ -106,15 +160,7 @@ Site read_site(const std::string& path) {
   const Json json = platforms::read_json_file(path);
   if (!json.is_object()) throw BadInput(path, "must be an object, as `rehearse learn` writes it");
   if (!json.contains("published")) return {};
-  std::vector<SiteRun> runs;
-  try {
-    for (const auto& item : json.at("published").at("runs"))
-      runs.push_back({item.at("id").get<std::string>(), item.at("device").get<std::string>(), item.at("group").get<std::string>(),
-                      item.at("features").get<SiteFeatures>(), item.at("log_ratio").get<double>()});
-  } catch (const nlohmann::json::exception& error) {
-    throw BadInput(path, std::string("published: ") + platforms::reason_of(error));
-  }
-  return learn_site(std::move(runs));
+  return learn_site(site_runs_of(json.at("published"), path + ": published"));
 }
 
 void write_site(const std::string& path, const Site& site) {

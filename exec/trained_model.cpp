@@ -1,6 +1,7 @@
 #include "exec/trained_model.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.hpp"
 #include "exec/backends.hpp"
@@ -125,6 +126,19 @@ Hits count_hits(const NpyArray& scores, const std::vector<std::int64_t>& labels)
   return hits;
 }
 
+template <class T>
+bool has_nan(const NpyArray& array) {
+  const auto* values = reinterpret_cast<const T*>(array.bytes.data());
+  return std::any_of(values, values + array.bytes.size() / sizeof(T), [](T value) { return std::isnan(value); });
+}
+
+/// Of one batch.
+struct BatchResult {
+  double loss = 0, weight = 0;
+  Hits hits;
+  bool labelled = false, finite = true;
+};
+
 class Evaluation {
  public:
   Evaluation(const ModelOfBatch& model, const StoredValues& values, Communicator& world, const EvaluationOptions& options)
@@ -154,19 +168,49 @@ class Evaluation {
   }
 
   void add(Evaluator& evaluator, DataSource& data, std::int64_t first) {
-    From rest(data, first);
-    const double loss = evaluator.run(rest);
+    const auto batch = result_of(evaluator, data, first);
+    if (options_.keep_outputs) keep_outputs(evaluator);
     const auto& step = evaluator.model().step;
-    const auto labels = labels_of(step, rest);
-    auto weight = static_cast<double>(step.batch);
-    if (!labels.empty() && has_classes(evaluator)) {
-      const auto hits = hits_of(evaluator.output(0), labels);
-      weight = static_cast<double>(hits.labels);
-      hits_ = {hits_.labels + hits.labels, hits_.right + hits.right};
+    if (batch.labelled) {
+      hits_ = {hits_.labels + batch.hits.labels, hits_.right + batch.hits.right};
       result_.ignores_all = hits_.labels == 0;
     }
-    if (step.loss != TensorId::None && weight > 0) sum_ += weight * loss, weight_ += weight;
-    if (options_.keep_outputs) keep_outputs(evaluator);
+    if (step.loss != TensorId::None && batch.weight > 0) sum_ += batch.weight * batch.loss, weight_ += batch.weight;
+    if (!batch.finite && result_.not_finite.empty()) result_.not_finite = first_not_finite(data, first, step.batch);
+  }
+
+  static BatchResult result_of(Evaluator& evaluator, DataSource& data, std::int64_t first) {
+    From rest(data, first);
+    const auto& step = evaluator.model().step;
+    BatchResult batch{evaluator.run(rest), static_cast<double>(step.batch), {}};
+    const auto labels = labels_of(step, rest);
+    if (!labels.empty() && has_classes(evaluator)) {
+      batch.labelled = true;
+      batch.hits = hits_of(evaluator.output(0), labels);
+      batch.weight = static_cast<double>(batch.hits.labels);
+    }
+    batch.finite = step.loss == TensorId::None ? !has_nan_outputs(evaluator) : batch.weight == 0 || std::isfinite(batch.loss);
+    return batch;
+  }
+
+  static bool has_nan_outputs(const Evaluator& evaluator) {
+    for (std::size_t i = 0; i < evaluator.model().names.size(); ++i) {
+      const auto array = evaluator.output(i);
+      if (array.type.dtype == DType::F32 && has_nan<float>(array)) return true;
+      if (array.type.dtype == DType::F64 && has_nan<double>(array)) return true;
+    }
+    return false;
+  }
+
+  /// Of a batch that is not finite: its samples one by one, where the model takes them so.
+  [[nodiscard]] std::string first_not_finite(DataSource& data, std::int64_t first, std::int64_t count) const {
+    if (count == 1) return data.origin_of(first);
+    if (auto model = model_(1); model.step.batch == 1) {
+      Evaluator alone(std::move(model), values_, world_, options_);
+      for (auto sample = first; sample < first + count; ++sample)
+        if (!result_of(alone, data, sample).finite) return data.origin_of(sample);
+    }
+    return "one of the " + std::to_string(count) + " samples from " + data.origin_of(first) + " on";
   }
 
   [[nodiscard]] static bool has_classes(const Evaluator& evaluator) {

@@ -35,6 +35,8 @@ struct EvaluationResult {
   std::optional<double> loss;               ///< mean over the samples, or over the labels that are not ignored
   std::optional<double> accuracy;           ///< share of labels that have the largest output; where the target is one of classes
   bool ignores_all = false;                 ///< there are labels, and none of them counts
+  std::string not_finite;                   ///< the first sample with a loss (without one: outputs) that is no finite number, as its data
+                                            ///< calls it: "row 17 of test.npz"; empty: there is none
   std::map<std::string, NpyArray> outputs;  ///< of all samples, under the model's names
 };
 

@@ -17,6 +17,7 @@
 #include "exec/resident.hpp"
 #include "exec/step_rows.hpp"
 #include "plan/collectives/meetings.hpp"
+#include "plan/compressors.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -34,6 +35,13 @@ std::vector<ResidentMemory> gather_memory(Communicator& world, const plan::Progr
   return all;
 }
 
+/// CheckpointHeader::apart_after of a training that begins under this plan.
+std::int64_t apart_after(const plan::Plan& plan) {
+  const auto* row = plan::compressor(plan.compression.rule);
+  const bool apart = plan.local_steps > 0 || (row != nullptr && row->remembers);
+  return apart ? plan.exact_steps : CheckpointHeader::kNeverApart;
+}
+
 /// What the checkpoint that a run goes on with says, or how a run begins.
 CheckpointHeader header_of(Executor& executor, const Training& training, const TrainerOptions& options) {
   const auto& program = training.program;
@@ -45,7 +53,8 @@ CheckpointHeader header_of(Executor& executor, const Training& training, const T
                           std::string(name(program.dtype)),
                           {},
                           graph::average_share(training.graph.optimizer),
-                          options.as};
+                          options.as,
+                          apart_after(program.plan)};
   if (options.resume.empty()) return header;
   const auto stored = load_checkpoint(options.resume, executor, training, options.hash_as_then, options.as);
   if (stored.seed != options.seed)
@@ -54,6 +63,8 @@ CheckpointHeader header_of(Executor& executor, const Training& training, const T
   header.step = stored.step;
   header.samples = stored.samples;
   header.evaluated = stored.evaluated;
+  if (stored.is_apart() && header.apart_after != CheckpointHeader::kNeverApart)
+    header.apart_after = std::min(header.apart_after, stored.apart_after);
   return header;
 }
 

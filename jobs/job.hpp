@@ -19,6 +19,7 @@ struct Pace {
   Seconds on_network;          ///< of the step: it waits for messages between nodes
   std::optional<Watts> power;  ///< that its devices draw together; nothing: their sustained maximum
   std::string plan;            ///< empty where the step was given
+  std::string framework = {};  ///< that runs the plan; the same
 };
 
 /// A job as its file says it; `paces` are filled in by whoever can predict.

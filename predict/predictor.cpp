@@ -12,12 +12,17 @@ PlayableStep Predictor::priced(plan::Program) {
                 " runs its own kernels: give the model and a plan");
 }
 
-plan::Plan default_plan(Predictor& predictor) {
+plan::Plan widest_replicas(Predictor& predictor) {
   plan::Plan plan;
   const auto devices = platforms::device_count(predictor.platform());
   plan.dp = static_cast<int>(std::min<std::int64_t>(devices, predictor.batch()));
   if (!predictor.violations(plan).empty())  // a framework gives every replica as many samples
     plan.dp = divisors(predictor.batch(), devices).back();
+  return plan;
+}
+
+plan::Plan default_plan(Predictor& predictor) {
+  auto plan = widest_replicas(predictor);
   auto assessment = predictor.closed(plan);
   std::int64_t micro_batch = (predictor.batch() + plan.dp - 1) / plan.dp;
   while (!assessment.fits() && micro_batch > 1) {

@@ -84,7 +84,9 @@ class Predictor {
   [[nodiscard]] virtual const costmodel::CostModel& cost_model() const = 0;
 };
 
-/// Data parallelism over all devices (or as many as the batch has samples) with the largest micro-batch that fits.
+/// Data parallelism over all devices, or as many as the batch has samples, whether it fits or not.
+[[nodiscard]] plan::Plan widest_replicas(Predictor&);
+/// The same with the largest micro-batch that fits.
 /// Throws Refusal saying by how much nothing fits.
 [[nodiscard]] plan::Plan default_plan(Predictor&);
 

@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/text_lines.hpp"
 #include "base/units.hpp"
 #include "base/xml.hpp"
 #include "platforms/strict_json.hpp"
@@ -137,8 +137,7 @@ std::string plans_section(const FoundPlans& found) {
 }
 
 FoundPlans read_search(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw BadInput(path, "cannot be read");
+  auto in = open_text(path);
   try {
     FoundPlans all;
     const auto search = nlohmann::json::parse(in);

@@ -8,6 +8,7 @@
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "base/statistics.hpp"
+#include "base/text_lines.hpp"
 #include "platforms/strict_json.hpp"
 
 namespace rehearsal::traces {
@@ -170,8 +171,7 @@ Trace trace_of(const Json& j) {
 }
 
 Json parse_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw BadInput(path, "cannot be read");
+  auto in = open_text(path);
   try {
     return Json::parse(in);
   } catch (const nlohmann::json::exception& error) {

@@ -4,13 +4,13 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <sstream>
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/parse_number.hpp"
+#include "base/text_lines.hpp"
 #include "base/xml.hpp"
 
 namespace rehearsal::traces {
@@ -208,15 +208,14 @@ std::string summary(const MetricsFile& training, std::size_t number) {
 }  // namespace
 
 MetricsFile read_metrics(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw BadInput(path, "cannot be read");
+  auto in = open_text(path);
   MetricsFile file{path, {}};
   const bool table = path.ends_with(".csv");
   std::vector<std::string> names;
-  std::size_t number = 0;
-  for (std::string line; std::getline(in, line);) {
+  TextLines lines(in);
+  for (std::string line; lines.next(line);) {
     if (in.eof()) break;  // no end of line: it is being written
-    ++number;
+    const auto number = static_cast<std::size_t>(lines.number());
     if (line.empty()) continue;
     if (table && names.empty()) {
       names = cells_of(line);

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
 #include <sstream>
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/text_lines.hpp"
 #include "graph/zoo/zoo.hpp"
 #include "plan/plan.hpp"
 #include "platforms/catalog.hpp"
@@ -58,8 +58,7 @@ const OrderedJson& member(const OrderedJson& object, const char* key, const std:
 }
 
 OrderedJson read_result(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) throw BadInput(path, "cannot be read");
+  auto in = open_text(path);
   auto result = OrderedJson::parse(in, nullptr, false);
   if (!result.is_object()) throw BadInput(path, "is no result of `rehearse estimate --format json`");
   return result;

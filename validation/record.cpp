@@ -142,4 +142,8 @@ RecordFile read_record_file(const std::string& path) {
   return file;
 }
 
+void require_records(const RecordFile& file, const std::string& path) {
+  if (file.records.empty()) throw BadInput(path, "has no record; one is a JSON object on a line (docs/records.md)");
+}
+
 }  // namespace rehearsal::validation

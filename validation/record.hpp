@@ -52,6 +52,8 @@ struct RecordFile {
 /// Throws BadInput naming `where` and the line: no JSON, no object, or no "id".
 [[nodiscard]] RecordFile read_records(std::istream& in, const std::string& where);
 [[nodiscard]] RecordFile read_record_file(const std::string& path);
+/// Throws BadInput naming the file where it has no record.
+void require_records(const RecordFile&, const std::string& path);
 
 /// Whether `text` holds `part`.
 [[nodiscard]] bool holds(std::string_view text, std::string_view part);

@@ -2,6 +2,8 @@
 // What records of runs teach about the site that they come from.
 
 #include <span>
+#include <string>
+#include <vector>
 
 #include "costmodel/constants.hpp"
 #include "costmodel/site_corrections.hpp"
@@ -10,7 +12,12 @@
 namespace rehearsal::validation {
 
 [[nodiscard]] costmodel::SiteFeatures site_features(const Answer&);
-/// `site` with the runs of more records. Records that are refused or have no measured value teach nothing.
-[[nodiscard]] costmodel::Site learn_records(const costmodel::Site& site, std::span<const Record>, const costmodel::ConstantsFile&);
+/// A record that teaches nothing: it is refused, or measures nothing that is learned from.
+struct TaughtNothing {
+  std::string id, why;
+};
+/// `site` with the runs of more records; `nothing`, where it is wanted, gets those that teach nothing.
+[[nodiscard]] costmodel::Site learn_records(const costmodel::Site& site, std::span<const Record>, const costmodel::ConstantsFile&,
+                                            std::vector<TaughtNothing>* nothing = nullptr);
 
 }  // namespace rehearsal::validation

@@ -7,6 +7,8 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
+#include "base/names.hpp"
 
 namespace rehearsal::validation {
 namespace {
@@ -51,9 +53,7 @@ class Judge {
 
  private:
   void judge(const Record& r, Verdict& v) {
-    if (r.measured.all().empty()) throw Refusal("measured: is empty, so nothing is asked");
-    for (const auto& [key, field] : r.measured.all())
-      if (const auto value = r.measured.number(key); value && *value < 0) throw Refusal("measured." + key + ": must not be below 0");
+    require_measured(r);
     const auto p = preparer_.prepare(r);
     const auto a = answer(p, r, constants_.values, player_.get());
     v.device = p.job.machine.platform.nodes.front().device.name;
@@ -72,11 +72,9 @@ class Judge {
   }
 
   static Refusal nothing_predicted(const Record& r) {
-    std::string keys;
-    for (const auto& [key, field] : r.measured.all()) keys += (keys.empty() ? "" : ", ") + key;
     const bool whole = r.measured.has("minutes") || r.measured.has("energy_kwh") || r.measured.has("energy_kwh_dc");
     return Refusal(
-        "measured: none of " + keys + " can be predicted" +
+        "measured: none of " + measured_keys(r) + " can be predicted" +
         (whole ? "; what a whole training takes asks how long it is: steps, samples_to_target, or epochs of a known dataset" : ""));
   }
 
@@ -104,6 +102,23 @@ class Judge {
 };
 
 }  // namespace
+
+void require_measured(const Record& r) {
+  if (r.measured.all().empty()) throw Refusal("measured: is empty, so nothing is asked");
+  for (const auto& [key, field] : r.measured.all())
+    if (const auto value = r.measured.number(key); value && *value < 0) throw Refusal("measured." + key + ": must not be below 0");
+}
+
+std::string measured_keys(const Record& r) {
+  const Names known(kScored.begin(), kScored.end());
+  return joined(r.measured.all(), ", ", [&](const auto& entry) {
+    const auto& key = entry.first;
+    const auto nearest = among(kScored, key) || among(kContext, key) ? std::nullopt : nearest_name(key, known);
+    return nearest ? key + " (did you mean \"" + *nearest + "\"?)" : key;
+  });
+}
+
+std::span<const std::string_view> time_keys() { return kTimes; }
 
 double widening_of(const Prepared& p, const costmodel::FittedEvidence& evidence) {
   const auto& device = p.job.machine.platform.nodes.front().device;

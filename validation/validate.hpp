@@ -45,6 +45,12 @@ using PlayerOf = std::function<std::unique_ptr<predict::StepEvaluator>()>;
 /// The first measured quantity of time, and whether it is a rate; empty: none.
 [[nodiscard]] std::string time_key(const Record&);
 [[nodiscard]] bool is_rate(std::string_view key);
+/// Throws Refusal naming the key where nothing is measured, or a value is below 0.
+void require_measured(const Record&);
+/// What a record measures, for a sentence: "iteration_time_ms (did you mean "iteration_time_s"?), notes".
+[[nodiscard]] std::string measured_keys(const Record&);
+/// The quantities of time by which a record is scored and learned from, the first that it has.
+[[nodiscard]] std::span<const std::string_view> time_keys();
 /// How much wider than on evidence like the fit's an interval is: unknown device, framework, assumed inputs.
 [[nodiscard]] double widening_of(const Prepared&, const costmodel::FittedEvidence&);
 /// Group of FittedEvidence that a quantity's interval comes from.

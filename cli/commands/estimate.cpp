@@ -64,6 +64,34 @@ PlatformOptions with_best_cap(const EstimateOptions& o, Fidelity fidelity, nlohm
   return questions[least_energy(steps)];
 }
 
+/// What is asked is refused, and other values of what --vary names may not be. The setup is a new one, since one that has refused may have
+/// looked for other frameworks.
+int estimate_others(const EstimateOptions& o, const PlatformOptions& where, const Refusal& why, Terminal& terminal) {
+  const JobSetup setup(o.model, where);
+  const auto plan = where.plan.empty() ? predict::widest_replicas(setup.predictor()) : plan_argument(where.plan).plan;
+  const auto fidelity = fidelity_of(o.fidelity);
+  auto result = setup.heading(o.model);
+  result["fidelity"] = name(fidelity);
+  result["refused"] = why.what();
+  if (add_variations(result, {o.model, where, setup, plan, nullptr, fidelity, o.goodput}, o.vary)) throw why;
+  terminal.warn(std::string("without --vary this is refused: ") + why.what());
+  terminal.print(result);
+  return 0;
+}
+
+struct EstimateAnswer {
+  AnsweredPlan plan;
+  predict::Assessment assessment;
+};
+
+EstimateAnswer answer_to(const EstimateOptions& o, const PlatformOptions& where, JobSetup& setup, Fidelity fidelity) {
+  auto plan = setup.plan(o.model, where);
+  auto assessment = assess(setup.predictor(), plan.plan, fidelity, nullptr);
+  const auto mean = predict::mean_of_training(assessment, setup.steps());
+  assessment.goodput = predict::goodput_of(mean, setup.platform(), o.goodput.question(setup.steps()));
+  return {std::move(plan), std::move(assessment)};
+}
+
 int estimate(const EstimateOptions& o, Terminal& terminal) {
   const auto fidelity = fidelity_of(o.fidelity);
   o.target.require_target();
@@ -74,21 +102,26 @@ int estimate(const EstimateOptions& o, Terminal& terminal) {
   const auto where = leaves_power_open(o.platform) ? with_best_cap(o, fidelity, caps) : o.platform;
   JobSetup setup(o.model, where);
   for (const auto& w : setup.warnings()) terminal.warn(w);
-  const auto answered = setup.plan(o.model, where);
+  std::optional<EstimateAnswer> answer;
+  try {
+    answer = answer_to(o, where, setup, fidelity);
+  } catch (const Refusal& why) {
+    if (o.vary.empty()) throw;
+    return estimate_others(o, where, why, terminal);
+  }
+  const auto& [answered, assessment] = *answer;
   answered.tell(terminal);
-  const auto& plan = answered.plan;
-  auto assessment = assess(setup.predictor(), plan, fidelity, nullptr);
-  const double steps = setup.steps();
-  assessment.goodput = predict::goodput_of(predict::mean_of_training(assessment, steps), setup.platform(), o.goodput.question(steps));
   for (const auto& w : assessment.warnings) terminal.warn(w);
   auto result = setup.heading(o.model, assessment.framework);
   result["fidelity"] = name(fidelity);
   answered.tell(result);
-  result.update(to_json(assessment, steps));
-  if (!o.hours.empty()) result["hours"] = hours_json(o.hours, assessment, steps, setup.platform());
+  result.update(to_json(assessment, setup.steps()));
+  if (!o.hours.empty()) result["hours"] = hours_json(o.hours, assessment, setup.steps(), setup.platform());
   if (!caps.is_null()) result["power_caps"] = caps;
-  if (!o.vary.empty()) add_variations(result, {o.model, where, setup, plan, assessment, fidelity, o.goodput}, o.vary);
+  std::optional<Refusal> none;
+  if (!o.vary.empty()) none = add_variations(result, {o.model, where, setup, answered.plan, &assessment, fidelity, o.goodput}, o.vary);
   print_for_plan(terminal, std::move(result), assessment, remedy_of(setup.changing(assessment.plan), assessment));
+  if (none) throw Refusal(std::string("every value of --vary is refused; ") + none->what());
   return 0;
 }
 

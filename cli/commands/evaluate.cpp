@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <optional>
 #include <set>
 
@@ -53,8 +52,10 @@ Trained trained_in_checkpoint(EvaluateOptions& o, const Terminal& terminal) {
 
 /// What makes the result of no use.
 void warn_of_nothing(const exec::EvaluationResult& result, const Terminal& terminal) {
-  if (result.loss && !std::isfinite(*result.loss))
-    terminal.warn("the loss is not finite: a sample or a weight has a value that is no finite number");
+  if (!result.not_finite.empty())
+    terminal.warn(std::string(result.loss ? "the loss is not finite" : "outputs are no numbers") +
+                  ": the first sample that makes it so is " + result.not_finite +
+                  "; a value of it is no finite number, or makes none with these weights");
   if (result.ignores_all)
     terminal.warn("every label of the target is " + std::to_string(exec::kIgnoredLabel) +
                   ", which means no label: there is no loss and no accuracy");

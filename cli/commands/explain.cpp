@@ -270,7 +270,7 @@ int explain(const ExplainOptions& given, Terminal& terminal) {
   auto o = given;
   const auto file = plan_argument(o.plan);
   if (const auto& context = file.context; !context.model.empty()) take_context(o.model, context), take_place(o.platform, context);
-  if (o.model.model.empty()) throw BadInput("--model", "is needed: a plan in compact text does not name its model");
+  if (o.model.model.empty()) throw WrongUsage("--model", "is needed: a plan in compact text does not name its model");
   o.platform.plan = o.plan;
   // Only our own Programs can be stored, and only those are lowered from a graph.
   if ((!o.json.empty() || o.passes || !o.after.empty()) && o.platform.framework.empty()) o.platform.framework = "rehearse";

@@ -82,6 +82,7 @@ std::string residual_lines(const pub::FitOutcome& outcome, const std::vector<pub
 
 int fit(const FitOptions& o, Terminal& terminal) {
   const auto file = pub::read_record_file(o.measured);
+  pub::require_records(file, o.measured);
   const auto& start = costmodel::published_constants();
   const auto progress = terminal.progress("fit");
   auto outcome = pub::fit_constants(file.records, start, o.steps, *progress);

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "base/names.hpp"
+#include "base/text_lines.hpp"
 #include "cli/command.hpp"
 #include "cli/importing.hpp"
 #include "exchange/chakra/chakra.hpp"
@@ -27,7 +28,7 @@ std::string import_text(const std::string& path) {
   if (!in) throw BadInput(path, "cannot be read");
   std::ostringstream text;
   text << in.rdbuf();
-  return text.str();
+  return without_byte_order_mark(text.str());
 }
 
 exchange::LogHints hints_of(const ImportCommand& o) {
@@ -102,7 +103,7 @@ std::string beginning_of(const std::string& path) {
   std::string text(kEnough, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(in.gcount()));
-  return text;
+  return without_byte_order_mark(std::move(text));
 }
 
 enum FileKind : unsigned { kLog = 1, kProfile = 2, kRecord = 4, kConfiguration = 8 };  // kRecord: a profile with -o

@@ -49,6 +49,7 @@ Json job_json(const jobs::Job& job) {
          {"network_share", pace.on_network / pace.step},
          {"alone_seconds", job.alone().value()}};
   if (!pace.plan.empty()) j["plan"] = pace.plan;
+  if (!pace.framework.empty()) j["framework"] = pace.framework;
   return j;
 }
 
@@ -125,21 +126,33 @@ std::vector<jobs::JobEntry> jobs_in(const std::string& path, Terminal& terminal)
   return std::move(trace.jobs);
 }
 
+/// What is wrong with a job is said with the file that it stands in.
+template <class Ask>
+auto asked_of_file(const std::string& file, const Ask& ask) {
+  try {
+    return ask();
+  } catch (const Error& error) {
+    if (!std::string_view(error.what()).starts_with("job ")) throw;
+    throw Error(error.status(), file + ": " + error.what());
+  }
+}
+
 int play_jobs(const JobsOptions& o, Terminal& terminal) {
   if (o.schema) {
     terminal.out() << jobs::jobs_schema();
     return 0;
   }
-  if (o.file.empty()) throw BadInput("JOBS", "give a file of jobs; `rehearse jobs --schema` says what stands in one");
-  if (o.platform.platform.empty()) throw BadInput("--platform", "say on which cluster the jobs run; `rehearse platform list` has some");
+  if (o.file.empty()) throw WrongUsage("JOBS", "give a file of jobs; `rehearse jobs --schema` says what stands in one");
+  if (o.platform.platform.empty()) throw WrongUsage("--platform", "say on which cluster the jobs run; `rehearse platform list` has some");
   if (!o.picture.empty()) require_place(o.picture);
   const auto policies = policies_of(o);
   const auto settings = settings_of(o, policies);
   const auto platform = load_platform(o.platform);
   const bool sizes = std::ranges::any_of(policies, [](const auto* row) { return row->resizes; });
-  const auto all = with_paces(jobs_in(o.file, terminal), o.platform, sizes, *terminal.progress("predicting"));
+  const auto entries = jobs_in(o.file, terminal);
+  const auto all = asked_of_file(o.file, [&] { return with_paces(entries, o.platform, sizes, *terminal.progress("predicting")); });
   std::vector<jobs::ScheduleOutcome> outcomes;
-  for (const auto* row : policies) outcomes.push_back(jobs::play(all, platform, *row, settings));
+  for (const auto* row : policies) outcomes.push_back(asked_of_file(o.file, [&] { return jobs::play(all, platform, *row, settings); }));
   Json result{{"schema", 1},
               {"platform", platform.name},
               {"nodes", platforms::node_count(platform)},

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iomanip>
 #include <iterator>
+#include <span>
 #include <sstream>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +14,7 @@
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "cli/command.hpp"
+#include "cli/validation_json.hpp"
 #include "platforms/json.hpp"
 #include "platforms/strict_json.hpp"
 #include "validation/site_lessons.hpp"
@@ -86,19 +88,35 @@ void warn_of_odd(const costmodel::SiteRun& run, const Terminal& terminal) {
                 " than was predicted: little is learned of it, and intervals become wider; is it what its record says?");
 }
 
+/// "r0: why; r1: why; and 3 others"
+std::string reasons_of(const std::vector<validation::TaughtNothing>& records) {
+  constexpr std::size_t kMost = 5;
+  std::string text;
+  for (const auto& record : std::span(records).first(std::min(kMost, records.size()))) text += "; " + record.id + ": " + record.why;
+  if (records.size() > kMost)
+    text += "; and " + std::to_string(records.size() - kMost) + " others (`rehearse validate --measured` says of each)";
+  return text;
+}
+
 /// Records of published or own runs, one JSON object a line: what they say about the site they come from.
 int learn_from_records(const LearnOptions& o, Terminal& terminal) {
   namespace pub = validation;
   std::vector<pub::Record> records;
+  std::vector<pub::TaughtNothing> nothing;
   for (const auto& path : o.traces) {
     auto file = pub::read_record_file(path);
+    pub::require_records(file, path);
+    warn_of(terminal, path + ": unknown keys are ignored:", file.unknown_keys);
     std::move(file.records.begin(), file.records.end(), std::back_inserter(records));
   }
   const auto before = std::ifstream(o.machine) ? costmodel::read_site(o.machine) : costmodel::Site{};
-  const auto site = pub::learn_records(before, records, costmodel::published_constants());
-  if (site.runs.size() == before.runs.size() && site.runs.empty())
+  const auto site = pub::learn_records(before, records, costmodel::published_constants(), &nothing);
+  if (nothing.size() == records.size())
     throw Refusal("none of " + std::to_string(records.size()) +
-                  " records has a measured value that could be predicted; nothing was learned");
+                  " records has a measured value that could be predicted; nothing was learned" + reasons_of(nothing));
+  if (!nothing.empty())
+    terminal.warn(std::to_string(nothing.size()) + " of " + std::to_string(records.size()) + " records teach nothing" +
+                  reasons_of(nothing));
   for (const auto& run : site.runs)
     if (costmodel::is_odd(run) && std::ranges::find(before.runs, run.id, &costmodel::SiteRun::id) == before.runs.end())
       warn_of_odd(run, terminal);

@@ -36,9 +36,9 @@ int report_metrics(const ReportOptions& o, Terminal& terminal) {
 int report(const ReportOptions& o, Terminal& terminal) {
   if (std::ranges::any_of(o.traces, is_metrics)) return report_metrics(o, terminal);
   if (o.page.empty() && o.chrome.empty() && o.csv.empty())
-    throw BadInput("report", "nothing to write; use -o page.html, --chrome trace.json or --csv trace.csv");
+    throw WrongUsage("report", "nothing to write; use -o page.html, --chrome trace.json or --csv trace.csv");
   if (o.traces.empty() && (o.search.empty() || !o.chrome.empty() || !o.csv.empty()))
-    throw BadInput("report", "needs a trace; a page alone can be made of --search FILE");
+    throw WrongUsage("report", "needs a trace; a page alone can be made of --search FILE");
   const auto found = o.search.empty() ? std::nullopt : std::optional(traces::read_search(o.search));
   std::vector<traces::Trace> all;
   for (const auto& path : o.traces) all.push_back(traces::read_trace(path));

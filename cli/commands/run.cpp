@@ -407,7 +407,7 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
   const auto steps = steps_of(o, *data, training.batch, o.go_on ? *header : exec::CheckpointHeader{}), done = header ? header->step : 0;
   const Course course{o.data, *data, rate.to_text(o.go_on ? steps : done + steps)};
   const auto as = keeps_or_reads(o) ? trained_as(o.model, course, training) : exec::TrainedAs{};
-  if (header) warn_of_other_course(o.resume, *header, as, warnings);
+  if (header) warn_of_other_course(o.resume, *header, {program, training, world}, as, warnings);
   if (world.rank() == 0) warn_of_other_training(o, warnings);
   if (world.rank() == 0)
     for (const auto& w : warnings) terminal.warn(w);

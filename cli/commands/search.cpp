@@ -14,6 +14,7 @@
 #include "base/error.hpp"
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
+#include "base/text_lines.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
 #include "cli/goodput_options.hpp"
@@ -35,10 +36,12 @@ struct SearchRequest {
   std::string objective = "time", budget, output, plans;
   std::vector<std::string> limits, allowed;
   GoodputOptions goodput;
-  std::size_t top = 5, confirm = 3;
+  std::optional<std::size_t> top;
+  std::size_t confirm = 3;
 };
 
-constexpr std::size_t kAlikeShown = 8;
+constexpr std::size_t kAlikeShown = 8, kUsualTop = 5;
+constexpr const char* kFront = "pareto";
 
 /// "30s" is a time, "2000plans" a count.
 void set_budget(const std::string& text, search::SearchOptions& options) {
@@ -111,7 +114,7 @@ void warn_of_mathematics(const plan::Plan& best, const Terminal& terminal) {
 search::SearchOptions search_options(const SearchRequest& o, const JobSetup& first) {
   search::SearchOptions options;
   options.objective = o.objective;
-  options.top = o.top;
+  options.top = o.top.value_or(kUsualTop);
   options.confirm = o.confirm;
   options.steps = first.steps();
   for (const auto& limit : o.limits) options.limits.push_back(search::parse_limit(limit));
@@ -134,7 +137,7 @@ std::string read_whole_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
   if (!in || !(text << in.rdbuf())) throw BadInput(path, "cannot be read, or is empty; write one plan a line");
-  return text.str();
+  return without_byte_order_mark(text.str());
 }
 
 /// "line 3", and the plan that stands there.
@@ -229,6 +232,14 @@ nlohmann::ordered_json result_json(const search::SearchResult& found, const Setu
   return result;
 }
 
+/// A front is as long as it is; of one that is longer than --top the quickest plans stay. Says how many others there are.
+std::size_t cut_front(const SearchRequest& o, search::SearchResult& found) {
+  if (o.objective != kFront || !o.top || found.plans.size() <= *o.top) return 0;
+  const auto more = found.plans.size() - *o.top;
+  found.plans.resize(*o.top);
+  return more;
+}
+
 /// The best plan may be one that runs out of memory as likely as not; one that does not, where it is among those that are shown.
 void warn_of_memory(const search::SearchResult& found, Terminal& terminal) {
   const auto& best = found.plans.front().answer;
@@ -261,12 +272,14 @@ int search(const SearchRequest& o, Terminal& terminal) {
   const auto player = o.confirm > 0 ? predict::open_simulator("folded") : nullptr;
   options.player = player.get();
   const auto progress = terminal.progress("searching");
-  const auto found = given.empty() ? search::search(jobs, options, *progress) : search::ranked(jobs, given, options, *progress);
+  auto found = given.empty() ? search::search(jobs, options, *progress) : search::ranked(jobs, given, options, *progress);
+  const auto more_on_front = cut_front(o, found);
   const auto& best = found.plans.front().answer;
   const auto& winner = setup_of(setups, best);
   auto result = winner.heading(o.model, best.framework);
   result["objective"] = o.objective;
   result.update(result_json(found, setups, options.steps));
+  if (more_on_front > 0) result["more_on_front"] = more_on_front;
   warn_of_memory(found, terminal);
   warn_of_mathematics(best.plan, terminal);
   if (!found.not_played.empty()) terminal.warn("the best plans were not played: " + found.not_played);
@@ -304,7 +317,8 @@ Action add_search(CLI::App& app) {
       ->delimiter(',');
   app.add_option("--plans", o->plans, "a file of plans to rank, one a line or a JSON array: these and no others");
   app.add_option("--confirm", o->confirm, "so many of the best plans are played before they are ranked")->check(CLI::Range(0, 1000));
-  app.add_option("--top", o->top, "plans to show")->check(CLI::Range(1, 1000));
+  app.add_option("--top", o->top, "plans to show: 5 without it; of pareto the quickest ones, all of them without it")
+      ->check(CLI::Range(1, 1000));
   app.add_option("-o,--output", o->output, "where to write the best plan");
   return [o](Terminal& terminal) {
     install_termination_handler();

@@ -29,17 +29,6 @@ struct ValidateOptions {
   std::string measured, machine, family, html, answers, against, through = "closed";
 };
 
-void warn_of(Terminal& terminal, const std::string& what, const std::set<std::string>& names) {
-  constexpr std::size_t kMost = 12;
-  if (names.empty()) return;
-  std::string text = what;
-  std::size_t said = 0;
-  for (const auto& name : names)
-    if (said++ < kMost) text += " " + name;
-  if (said > kMost) text += " and " + std::to_string(said - kMost) + " more";
-  terminal.warn(text);
-}
-
 void keep_family(std::vector<validation::Record>& records, const std::string& family) {
   std::set<std::string_view> families;
   for (const auto& r : records) families.insert(r.family);
@@ -52,7 +41,7 @@ RecordFile records_of(const ValidateOptions& o, Terminal& terminal) {
   std::istringstream own{std::string(validation::embedded_records())};
   auto file =
       o.measured.empty() ? validation::read_records(own, "validation/records/published.jsonl") : validation::read_record_file(o.measured);
-  if (file.records.empty()) throw BadInput(o.measured, "has no record; one is a JSON object on a line (docs/records.md)");
+  validation::require_records(file, o.measured);
   warn_of(terminal, "unknown keys are ignored:", file.unknown_keys);
   if (!o.family.empty()) keep_family(file.records, o.family);
   return file;

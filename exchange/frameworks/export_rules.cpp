@@ -130,14 +130,14 @@ std::span<const FrameworkRow> framework_rows() {
 namespace {
 
 void check_sizes(const TrainingJob& job) {
-  if (job.batch < 1) throw BadInput("--batch", "is needed: the global samples of one optimizer step");
+  if (job.batch < 1) throw WrongUsage("--batch", "is needed: the global samples of one optimizer step");
   if (job.batch % job.plan.dp != 0)
-    throw BadInput("dp", std::to_string(job.plan.dp) + " replicas do not divide a batch of " + std::to_string(job.batch));
+    throw Refusal("dp: " + std::to_string(job.plan.dp) + " replicas do not divide a batch of " + std::to_string(job.batch));
   if (job.micro_batch() > job.replica_batch() || job.replica_batch() % job.micro_batch() != 0)
-    throw BadInput("micro_batch", std::to_string(job.micro_batch()) + " samples do not divide the " + std::to_string(job.replica_batch()) +
-                                      " of a replica");
+    throw Refusal("micro_batch: " + std::to_string(job.micro_batch()) + " samples do not divide the " +
+                  std::to_string(job.replica_batch()) + " of a replica");
   if (!job.plan.searched.empty())
-    throw BadInput(job.plan.searched.front() + "=auto", "is still to be searched; export what `rehearse search -o plan.json` found");
+    throw Refusal(job.plan.searched.front() + "=auto: is still to be searched; export what `rehearse search -o plan.json` found");
 }
 
 }  // namespace

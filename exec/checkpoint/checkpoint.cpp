@@ -345,7 +345,7 @@ struct NamesOfKept {
   bool all_held = true;  ///< by a checkpoint
 };
 
-NamesOfKept names_of_kept(const Entries& entries, const plan::Program& program, const graph::Graph& graph) {
+NamesOfKept names_of_kept(const Entries& entries, const plan::Program& program, const graph::Graph& graph, const OtherSlots& slots) {
   NamesOfKept found;
   const auto add = [&](std::string name, bool held) {
     found.names.insert(std::move(name));
@@ -356,7 +356,8 @@ NamesOfKept names_of_kept(const Entries& entries, const plan::Program& program, 
     for (const auto& vector : kept_vectors(program, rank)) add(vector.name, entry_of(entries, vector, buffers[vector.buffer]) != nullptr);
     for (const auto& b : buffers)
       if (is_stored(b) && is_saved(graph[b.tensor]))
-        if (auto own = own_name(program, rank, graph[b.tensor]); !own.empty()) add(own, entries.contains(own));
+        if (auto own = own_name(program, rank, graph[b.tensor]); !own.empty())
+          add(own, entries.contains(own) || slots.begins(graph[b.tensor]));
   }
   return found;
 }
@@ -373,18 +374,19 @@ void note_loss(const std::string& name, const graph::Graph& graph, HeldKept& hel
 
 }  // namespace
 
-HeldKept held_kept(const std::string& folder, const plan::Program& program, const graph::Graph& graph) {
+HeldKept held_kept(const std::string& folder, const plan::Program& program, const graph::Graph& graph, const TrainedAs& now) {
   const auto place = newest_checkpoint(folder, "--resume");
   const auto manifest = read_manifest(place);
   try {
     const auto entries = entries_of(manifest, place);
-    const auto wanted = names_of_kept(entries, program, graph);
+    const auto header = header_of(manifest);
+    const auto wanted = names_of_kept(entries, program, graph, other_slots(header.as, now));
     HeldKept held;
     held.all = wanted.all_held;
     for (const auto& [name, blocks] : entries) {
       if (!blocks.front().kept) continue;
       held.not_sent = held.not_sent || name.starts_with(plan::kNotSent);
-      if (!wanted.names.contains(name)) note_loss(name, graph, held);
+      if (header.is_apart() && !wanted.names.contains(name)) note_loss(name, graph, held);
     }
     return held;
   } catch (const nlohmann::json::exception& error) {

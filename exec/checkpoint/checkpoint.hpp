@@ -38,8 +38,9 @@ struct HeldKept {
   /// What no rank looks for, and is lost: what was not sent, the optimizer's state of replicas but the first, the momentum of meetings.
   bool loses_not_sent = false, loses_state = false, loses_outer_momentum = false;
 };
-/// Throws BadInput as load_checkpoint() does; reads no part.
-[[nodiscard]] HeldKept held_kept(const std::string& folder, const plan::Program&, const graph::Graph&);
+/// Of a checkpoint whose ranks were not apart yet nothing is lost, and slots that begin with `now` (OtherSlots) are not looked for. Throws
+/// BadInput as load_checkpoint() does; reads no part.
+[[nodiscard]] HeldKept held_kept(const std::string& folder, const plan::Program&, const graph::Graph&, const TrainedAs& now);
 
 /// The hash of what is trained, had it the batch and the optimizer's numbers of a checkpoint.
 using HashAsThen = std::function<std::string(const CheckpointHeader&)>;

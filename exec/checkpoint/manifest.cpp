@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "exec/checkpoint/checkpoint_part.hpp"
 #include "exec/checkpoint/checksum.hpp"
 #include "platforms/strict_json.hpp"
 
@@ -34,6 +35,14 @@ bool is_as_signed(std::string text) {
   return checksum_of(text.replace(at, digits.size(), kNoDigits.substr(0, digits.size()))) == digits;
 }
 
+/// Whether there is something of a rank's own. A version that did not say since when meant: from the first step on.
+bool holds_kept(const Json& manifest) {
+  for (const auto& part : manifest.at("parts"))
+    for (const auto& tensor : part.at("tensors"))
+      if (tensor.value("role", "") == kKept) return true;
+  return false;
+}
+
 }  // namespace
 
 std::string manifest_text(const CheckpointHeader& header, const PlaceInFolder& place, const std::vector<std::string>& parts) {
@@ -42,6 +51,7 @@ std::string manifest_text(const CheckpointHeader& header, const PlaceInFolder& p
   if (!place.training.empty()) manifest["training"] = place.training;
   if (const auto& e = header.evaluated; std::isfinite(e.lowest_loss))
     manifest["evaluated"] = {{"lowest_loss", e.lowest_loss}, {"lowest_at", e.lowest_at}, {"without_gain", e.without_gain}};
+  if (header.apart_after != CheckpointHeader::kNeverApart) manifest["apart_after"] = header.apart_after;
   if (header.average_share > 0) manifest["average_share"] = header.average_share;
   if (const auto& as = header.as; as.known())
     manifest["trained_as"] = {{"network", as.network},
@@ -81,6 +91,7 @@ CheckpointHeader header_of(const Json& manifest) {
   header.samples = manifest.value("samples", header.step * header.batch);
   header.dtype = manifest.at("dtype").get<std::string>();
   header.average_share = manifest.value("average_share", 0.0);
+  header.apart_after = manifest.value("apart_after", holds_kept(manifest) ? 0 : CheckpointHeader::kNeverApart);
   if (const auto at = manifest.find("trained_as"); at != manifest.end())
     header.as = {at->at("network").get<std::string>(),
                  at->at("untrained").get<std::vector<std::string>>(),

@@ -29,6 +29,11 @@ struct CheckpointHeader {
   EvaluatedSoFar evaluated;
   double average_share = 0;  ///< of the average in the weights that training computes with (graph/optimizer.hpp); 0: there is none
   TrainedAs as;
+  /// So many steps ranks kept nothing that differs from one to the other, such as an optimizer's state of a replica's own.
+  std::int64_t apart_after = kNeverApart;
+
+  static constexpr auto kNeverApart = std::numeric_limits<std::int64_t>::max();
+  [[nodiscard]] bool is_apart() const { return step > apart_after; }
 };
 
 inline constexpr const char* kManifest = "manifest.json";

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
+#include "base/text_lines.hpp"
 #include "predict/frameworks/flow.hpp"
 
 namespace rehearsal::predict::frameworks {
@@ -64,11 +65,11 @@ void set_documents(Recipe& recipe, const std::string& file) {
   std::ifstream in(file);
   if (!in.is_open()) throw BadInput("--recipe packed=" + file, "is neither a number of tokens nor a file that can be read");
   double sum = 0, squares = 0;
-  int number = 1;
-  for (std::string line; std::getline(in, line); ++number) {
+  TextLines lines(in);
+  for (std::string line; lines.next(line);) {
     if (line.empty()) continue;
     const auto length = document_length(line);
-    if (!length) throw BadInput(file, "line " + std::to_string(number) + ": '" + line + "' is no length of a document");
+    if (!length) throw BadInput(file, "line " + std::to_string(lines.number()) + ": '" + line + "' is no length of a document");
     sum += *length;
     squares += *length * *length;
     recipe.longest_document = std::max(recipe.longest_document, *length);

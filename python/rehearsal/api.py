@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Union, overload
 
 from rehearsal import options as o
 from rehearsal.command import ask
-from rehearsal.errors import Interrupted
+from rehearsal.errors import Interrupted, Refusal
 from rehearsal.models import as_argument
 from rehearsal.results import (AnswerComparison, BudgetAnswer, Collectives, Estimate, Explanation, Inspection, Schedules, SearchResult,
                                Simulation, Validation)
@@ -42,6 +42,8 @@ def estimate(model: Model, *, platform: o.Text, inputs: Inputs = None, **options
     """
     with as_argument(model, inputs, options) as (argument, given):
         answer = ask("estimate", [argument], {"platform": platform, **given})
+    if "refused" in answer.document:  # though values of `vary` are not: they are in its document
+        raise Refusal(answer.document["refused"], answer.document)
     return (BudgetAnswer if given.get("budget") else Estimate).of(answer.document, answer.warnings)
 
 

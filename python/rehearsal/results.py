@@ -172,6 +172,7 @@ class SearchResult(Result):
     seconds: float
     plans_per_second: float
     refused: list[dict[str, str]] = field(default_factory=list)  # of `plans=FILE`
+    more_on_front: int = 0  # of objective="pareto": plans beyond `top`
 
     @classmethod
     def _typed(cls, name: str, value: Any) -> Any:

@@ -110,5 +110,7 @@ TEST_CASE("records of which none can be answered validate nothing, and nothing i
   write_text(unknown, R"({"id":"x","hardware":{"gpu":"nonesuch"},"model":{"name":"foo"},"measured":{"iteration_time_s":1}})");
   check_failure(rehearse("validate --measured " + empty), 1, {"empty.jsonl", "has no record"});
   check_failure(rehearse("validate --measured " + unknown), 3, {"none of the 1 records is answered", "nonesuch"});
-  for (const auto& file : {empty, unknown}) check_failure(rehearse("fit --measured " + file), 3, {"nothing to fit"});
+  check_failure(rehearse("fit --measured " + unknown), 3, {"nothing to fit"});
+  check_failure(rehearse("fit --measured " + empty), 1, {"empty.jsonl", "has no record"});
+  check_failure(rehearse("learn " + empty + " --into " + (folder / "site.json")), 1, {"empty.jsonl", "has no record"});
 }

@@ -207,10 +207,16 @@ TEST_CASE("an evaluation that says nothing says so") {
   CHECK_THAT(none.err, contains("every label of the target is -100"));
   auto images = random_images(3);
   const float nan = std::nanf("");
-  std::memcpy(images.bytes.data(), &nan, sizeof nan);
+  const auto second = sizeof(float) * 3 * 32 * 32;
+  std::memcpy(images.bytes.data() + second, &nan, sizeof nan);
   rehearsal::exec::write_npz(setting / "nan.npz", {{"input", images}, {"target", labels({0, 1, 2})}});
   const auto broken = rehearse("evaluate " + setting.model() + " --format json --data " + (setting / "nan.npz"));
-  CHECK_THAT(broken.err, contains("the loss is not finite"));
+  CHECK_THAT(broken.err, contains("the loss is not finite") && contains("is row 1 of ") && contains("nan.npz"));
+  CHECK_THAT(result_of(broken).at("not_finite").get<std::string>(), contains("row 1 of "));
+  rehearsal::exec::write_npz(setting / "inputs.npz", {{"input", images}});
+  const auto outputs = rehearse("evaluate " + setting.model() + " --format json --data " + (setting / "inputs.npz"));
+  CHECK_THAT(outputs.err, contains("outputs are no numbers") && contains("is row 1 of "));
+  CHECK_FALSE(result_of(rehearse("evaluate " + setting.model() + " --format json --data " + setting.data())).contains("not_finite"));
   const auto bound = rehearse("evaluate " + setting.model() + " --bind foo=3 --format json --data " + (setting / "none.npz"));
   CHECK(bound.status == 0);
   CHECK_THAT(bound.err, contains("foo"));

@@ -36,6 +36,8 @@ TEST_CASE("jobs are played under every policy, and drawn") {
   const auto step = result_of(rehearse("estimate zoo:resnet18 --batch 256 --plan dp=8 --platform dgx-a100 --devices 8 --format json"));
   CHECK(all.at("jobs")[1].at("step_seconds") == step.at("step_seconds").at("value"));
   CHECK(all.at("jobs")[0].at("network_share") == 0.2);
+  CHECK(all.at("jobs")[1].at("framework") == step.at("framework"));
+  CHECK_FALSE(all.at("jobs")[0].contains("framework"));
   // Two nodes: known holds both until 1000 s, the others start side by side.
   const auto& outcomes = all.at("outcomes");
   CHECK(outcomes[0].at("policy") == "fifo");
@@ -83,11 +85,12 @@ TEST_CASE("jobs that cannot be played are refused by name") {
   check_failure(rehearse(played(file.path, "--slice 1us --policy gang")), 3, {"the schedule has not ended", "to start again", "--slice"});
   check_failure(rehearse(played(file.path, "--slice 5min --policy fifo --policy easy")), 1, {"--slice 5min", "gang or themis"});
   check_failure(rehearse(played("no-such-file.json", "")), 1, {"no-such-file.json"});
-  check_failure(rehearse("jobs " + file.path + " --format json"), 1, {"--platform"});
-  check_failure(rehearse("jobs --format json"), 1, {"JOBS"});
-  check_failure(rehearse("jobs " + file.path + " --platform dgx-a100 --nodes 1 --format json"), 3, {"job known", "16 devices"});
+  check_failure(rehearse("jobs " + file.path + " --format json"), 2, {"--platform"});
+  check_failure(rehearse("jobs --format json"), 2, {"JOBS"});
+  check_failure(rehearse("jobs " + file.path + " --platform dgx-a100 --nodes 1 --format json"), 3,
+                {file.path + ": job known", "16 devices"});
   const JobsFile wrong(R"({"schema": 1, "jobs": [{"name": "a", "devices": 8, "steps": 1, "model": "zoo:resnet19"}]})");
-  check_failure(rehearse(played(wrong.path, "")), 1, {"job a", "resnet19"});
+  check_failure(rehearse(played(wrong.path, "")), 1, {wrong.path + ": job a", "resnet19"});
   const JobsFile fixed(R"({"schema": 1, "jobs": [{"name": "a", "devices": 8, "most_devices": 16, "steps": 1, "model": "zoo:resnet18",
       "plan": "dp=8"}]})");
   check_failure(rehearse(played(fixed.path, "--policy elastic")), 1, {"job a", "plan dp=8", "auto"});

@@ -186,3 +186,60 @@ TEST_CASE("numbers of an optimizer that are said twice, or mean nothing together
   CHECK(rehearse(run + "--optimizer sgd:nesterov=1 --momentum 0.9").status == 0);
   CHECK(rehearse(run + "--optimizer sgd:momentum=0.9 --momentum 0.9").status == 0);
 }
+
+TEST_CASE("a value of --vary that is refused is a row that says why, with and without a plan") {
+  const std::string ask = std::string("estimate ") + kGpt + " --batch 8 --platform dgx-a100 --devices 4 --format json ";
+  for (const std::string plan : {"", "--plan dp=4 "}) {
+    INFO(plan);
+    const auto rows = result_of(rehearse(ask + plan + "--vary link.bandwidth=-1GB/s,300GB/s --vary zero=9 --vary dp=3")).at("vary");
+    REQUIRE(rows.size() == 4);
+    CHECK_THAT(rows[0].at("refused").get<std::string>(), contains("must be from 1 kB/s"));
+    CHECK(rows[1].contains("step_seconds"));
+    CHECK_THAT(rows[2].at("refused").get<std::string>(), contains("must be a whole number from 0 to 3"));
+    CHECK_THAT(rows[3].at("refused").get<std::string>(), contains("3 replicas do not divide"));
+    const auto none = rehearse(ask + plan + "--vary link.bandwidth=-1GB/s --vary dp=3");  // the estimate itself is still there
+    CHECK(none.status == 3);
+    CHECK(nlohmann::json::parse(none.out).at("vary").size() == 2);
+    CHECK_THAT(none.err, contains("every value of --vary is refused") && contains("dp=3: "));
+    check_failure(rehearse(ask + plan + "--vary zero=9"), 1, {"zero=9", "from 0 to 3"});
+  }
+}
+
+TEST_CASE("an estimate that is refused itself has the rows of other values") {
+  const std::string large = "estimate 'zoo:llama2-70b?seq=4096' --batch 64 --platform dgx-a100 --devices 8 --dtype bf16 --format json ";
+  const auto ended = rehearse(large + "--vary devices=8 --vary zero=3");
+  const auto answer = result_of(ended);
+  CHECK_THAT(answer.at("refused").get<std::string>(), contains("data parallelism over 8 devices needs"));
+  CHECK_THAT(ended.err, contains("data parallelism over 8 devices needs"));
+  CHECK_FALSE(answer.contains("step_seconds"));
+  const auto& rows = answer.at("vary");
+  REQUIRE(rows.size() == 2);
+  CHECK_THAT(rows[0].at("refused").get<std::string>(), contains("data parallelism over 8 devices needs"));
+  CHECK(rows[1].at("plan") == "dp=8,zero=3");
+  check_failure(rehearse(large + "--vary devices=8,4"), 3, {"data parallelism over 8 devices needs"});
+  check_failure(rehearse(large), 3, {"data parallelism over 8 devices needs"});
+  const auto split = result_of(rehearse(std::string("estimate ") + kGpt +
+                                        " --batch 6 --platform dgx-a100 --devices 4 --plan dp=4 --framework pytorch --format json "
+                                        "--vary batch=6,8"));
+  CHECK(split.at("vary")[0].contains("refused"));
+  CHECK(split.at("vary")[1].at("plan") == "dp=4");
+}
+
+TEST_CASE("one kind of fault has one status, whichever command finds it") {
+  const TemporaryFolder folder;
+  const std::string job = std::string(" --model ") + kGpt + " --batch 8 ";
+  // A plan that cannot run.
+  check_failure(rehearse("explain dp=3" + job + "--platform dgx-a100 --devices 4"), 3, {"3 replicas do not divide"});
+  check_failure(rehearse("export dp=3 --for deepspeed" + job), 3, {"3 replicas do not divide"});
+  check_failure(rehearse("export dp=auto --for deepspeed" + job), 3, {"dp=auto", "rehearse search"});
+  // What a command cannot do without.
+  check_failure(rehearse("explain dp=2"), 2, {"--model"});
+  check_failure(rehearse("export dp=2 --for deepspeed --model " + std::string(kGpt)), 2, {"--batch"});
+  check_failure(rehearse("report"), 2, {"-o page.html"});
+  check_failure(rehearse("jobs"), 2, {"JOBS"});
+  // A folder where a file is read.
+  const auto place = folder / "";
+  for (const auto& command : {"report " + place + " -o " + (folder / "p.html"), "report -o " + (folder / "p.html") + " --search " + place,
+                              "compare " + place + " " + place})
+    check_failure(rehearse(command), 1, {place});
+}

@@ -11,7 +11,7 @@ TEST_CASE("the plans of a search make a page of their own") {
   (void)result_of(rehearse("report --search " + (folder / "search.json") + " -o " + (folder / "page.html") + " --format json"));
   const auto page = text_of(folder / "page.html");
   for (const auto& plan : found.at("plans")) CHECK_THAT(page, contains(plan.at("plan").get<std::string>()));
-  check_failure(rehearse("report --format json -o " + (folder / "page.html")), 1, {"--search"});
+  check_failure(rehearse("report --format json -o " + (folder / "page.html")), 2, {"--search"});
   write_text(folder / "other.json", "{\"schema\": 1}");
   check_failure(rehearse("report --format json --search " + (folder / "other.json") + " -o " + (folder / "page.html")), 1,
                 {"other.json", "plans"});

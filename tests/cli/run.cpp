@@ -170,6 +170,35 @@ TEST_CASE("what ranks kept for themselves is not lost without a word where a pla
   }
 }
 
+TEST_CASE("nothing is said to be lost of a checkpoint whose replicas were not apart yet") {
+  const TemporaryFolder folder;
+  const auto run = [&](const std::string& plan, const std::string& more) {
+    return rehearse(std::string("run ") + kGpt + " --batch 4 --dtype f64 --optimizer adam --format json --plan " + plan + " " + more, 2);
+  };
+  const std::string apart = "dp=2,local_steps=2,outer=nesterov,exact_steps=";
+  const auto place = [&](const std::string& name) { return " --checkpoint " + (folder / name); };
+  (void)result_of(run(apart + "4", "--steps 3" + place("together")));
+  (void)result_of(run(apart + "4", "--steps 6" + place("apart")));
+  const auto rest = run("dp=2", "--steps 1 --resume " + (folder / "together"));
+  CHECK_THAT(rest.err, !contains("state of its own") && !contains("outer momentum"));
+  CHECK(losses_of(rest).at(0) == Approx(losses_of(run("dp=2", "--steps 4")).at(3)).epsilon(1e-12));
+  CHECK_THAT(run("dp=2", "--steps 1 --resume " + (folder / "apart")).err, contains("state of its own") && contains("outer momentum"));
+  // Once apart, steps that sum gradients do not bring the state together again.
+  (void)result_of(run(apart + "100", "--steps 1 --resume " + (folder / "apart") + place("later")));
+  CHECK_THAT(run("dp=2", "--steps 1 --resume " + (folder / "later")).err, contains("state of its own"));
+}
+
+TEST_CASE("a momentum that begins where replicas train by themselves is said once") {
+  const TemporaryFolder folder;
+  const auto run = [&](const std::string& more) {
+    return rehearse(std::string("run ") + kGpt + " --batch 4 --lr 0.1 --format json --plan dp=2,local_steps=2 --steps 2 " + more, 2);
+  };
+  (void)result_of(run("--checkpoint " + (folder / "c")));
+  const auto begun = run("--momentum 0.9 --resume " + (folder / "c"));
+  CHECK(begun.status == 0);
+  CHECK_THAT(begun.err, contains("its optimizer kept no momentum_buffer, which begins at 0") && !contains("is not in it"));
+}
+
 TEST_CASE("a second moment that has settled later than a plan says is refused") {
   const TemporaryFolder folder;
   const std::string run = "run 'zoo:vit?image=16&patch=8&layers=1&hidden=32&heads=2&classes=5' --batch 8 --optimizer adam --plan dp=2";

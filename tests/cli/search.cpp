@@ -234,6 +234,27 @@ TEST_CASE("a list of plans that is broken is named line by line, and one that is
   CHECK(answer.at("plans_per_second") > 0);
 }
 
+TEST_CASE("a list of plans may be written by an editor that begins files with a mark and ends lines with CR LF") {
+  const TemporaryFolder folder;
+  const std::string ask = std::string("search ") + kGpt + " --batch 8 --platform dgx-a100 --devices 4 --confirm 0 --format json --plans ";
+  for (const std::string text : {"# two\r\ndp=4\r\ndp=2,tp=2\r\n", "[\"dp=4\",\r\n\"dp=2,tp=2\"]\r\n"}) {
+    std::ofstream(folder / "plans") << "\xEF\xBB\xBF" << text;
+    CHECK(result_of(rehearse(ask + (folder / "plans"))).at("plans").size() == 2);
+  }
+}
+
+TEST_CASE("of a front as many plans are shown as are asked for, and the number of others is said") {
+  const std::string ask = on_four("search", "--platform dgx-a100 --objective pareto --confirm 0 --budget 5000plans ");
+  const auto whole = result_of(rehearse(ask)), two = result_of(rehearse(ask + "--top 2"));
+  const auto plans = whole.at("plans").size();
+  REQUIRE(plans > 2);
+  CHECK_FALSE(whole.contains("more_on_front"));
+  REQUIRE(two.at("plans").size() == 2);
+  CHECK(two.at("plans").at(1).at("plan") == whole.at("plans").at(1).at("plan"));
+  CHECK(two.at("more_on_front") == plans - 2);
+  CHECK_FALSE(result_of(rehearse(ask + "--top 1000")).contains("more_on_front"));
+}
+
 TEST_CASE("plans that there was no time for are not said to be over a limit") {
   const std::string ask = "search zoo:resnet18 --platform dgx-a100 --batch 64 --limit devices=4 --format json ";
   check_failure(rehearse(ask + "--budget 20plans"), 3, {"none of the 20 plans", "--budget"});

@@ -87,3 +87,33 @@ TEST_CASE("measurements that say nothing about a question are refused") {
     check_failure(rehearse(command + question + "dgx-a100 --machine " + other), 1,
                   {"machine.json", "no runs of a framework", "rehearse learn"});
 }
+
+TEST_CASE("a record that teaches nothing is named with the key, and what would be right") {
+  const TemporaryFolder folder;
+  const auto good = slow_runs(1.3, folder), records = folder / "records.jsonl", site = folder / "taught.json";
+  const auto lines = text_of(records);
+  const auto first = lines.substr(0, lines.find('\n') + 1);
+  const auto with = [&](std::string from, const std::string& to) {
+    auto line = first;
+    return line.replace(line.find(from), from.size(), to);
+  };
+  const std::string seconds = "iteration_time_s";
+  write_text(records, with(seconds, "iteration_time_ms"));
+  check_failure(rehearse("learn " + records + " --into " + site), 3,
+                {"nothing was learned", "r0: measured: none of iteration_time_ms (did you mean \"iteration_time_s\"?)"});
+  const auto before = text_of(good);
+  check_failure(rehearse("learn " + records + " --into " + good), 3, {"nothing was learned"});
+  CHECK(text_of(good) == before);
+  write_text(records, with("\"count\": 8", "\"count\": 9"));
+  check_failure(rehearse("learn " + records + " --into " + site), 3, {"r0: ", "9"});
+  write_text(records, with("\"measured\": {", "\"measured\": {\"loss\": -1, "));
+  check_failure(rehearse("learn " + records + " --into " + site), 3, {"r0: measured.loss: must not be below 0"});
+  // Beside others it is said, and they are learned.
+  auto typo = with(seconds, "step");
+  typo.replace(typo.find("r0"), 2, "r9");
+  write_text(records, lines + with("\"dp\": 8", "\"dp\": 8, \"colour\": 1") + typo);
+  const auto some = rehearse("learn " + records + " --into " + site + " --format json");
+  CHECK(result_of(some).at("runs") == 4);
+  CHECK_THAT(some.err,
+             contains("unknown keys are ignored: plan.colour") && contains("1 of 6 records teach nothing; r9: measured: none of step"));
+}

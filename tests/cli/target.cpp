@@ -39,6 +39,7 @@ TEST_CASE("trainings that came to a target say what other batches take, and esti
   CHECK(rows[0].at("samples_over_least").get<double>() == Approx(725.0 * 1024 / 640'000));
   const auto whole = answer("--plan dp=32 --steps 725");
   CHECK(rows[0].at("total_seconds") == whole.at("total_seconds"));
+  CHECK(rows[0].at("out_of_memory_chance") == whole.at("out_of_memory_chance"));
   CHECK(rows[0].at("cost_dollars") == whole.at("cost_dollars").at("value"));
   CHECK(rows[0].at("energy_joules") == whole.at("energy_joules").at("value"));
   CHECK(!rows[0].contains("time_saved_share"));
@@ -47,6 +48,15 @@ TEST_CASE("trainings that came to a target say what other batches take, and esti
   for (const auto& row : rows)
     if (row.at("batch") == result.at("quickest_batch"))
       for (const auto& other : rows) CHECK(seconds(row) <= seconds(other));
+}
+
+TEST_CASE("how likely a batch runs out of memory is a column") {
+  const std::string tight = "estimate 'zoo:llama2-7b?seq=4096' --batch 16 --dtype bf16 --optimizer adamw --platform dgx-a100 --devices 8 ";
+  const std::string plan = "--plan dp=8,zero=2,micro_batch=2 --reached 8:500,64:200 --batches 16";
+  const auto row = result_of(rehearse(tight + plan + " --format json")).at("batches").at(0);
+  const double chance = row.at("out_of_memory_chance");
+  CHECK((0.05 < chance && chance < 0.95));
+  CHECK_THAT(rehearse(tight + plan).out, contains("out of memory chance"));
 }
 
 TEST_CASE("devices follow the batch where they are told to, and a batch that cannot be trained says why") {

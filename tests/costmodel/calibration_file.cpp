@@ -91,6 +91,9 @@ TEST_CASE("what is no calibration is refused") {
   changed = Json::parse(to_json_text(measured()));
   changed["samples"][0]["family"] = "magic";
   CHECK_THAT(refusal(changed), contains("magic"));
+  changed = Json::parse(to_json_text(measured()));
+  changed["samples"][0]["count"] = "many";
+  CHECK_THAT(refusal(changed), contains("file.samples[0].count") && contains("must be a whole number"));
   const TemporaryFolder folder;
   const auto path = folder / "machine.json";
   CHECK_THROWS_WITH(read_calibration(path), contains("cannot be read"));

@@ -98,9 +98,32 @@ TEST_CASE("a site's file keeps what else is in it, and gives back the runs") {
   CHECK(again.find("A100", "step")->mean == learn_site({run(0.2), run(0.3)}).find("A100", "step")->mean);
   CHECK_THROWS_WITH(read_site(folder / "none.json"), contains("none.json"));
   write_text(path, R"({"published": {"runs": [{"id": "a"}]}})");
-  CHECK_THROWS_WITH(read_site(path), contains("published"));
+  CHECK_THROWS_WITH(read_site(path), contains("site.json: published.runs[0].device") && contains("is missing; it must be a text"));
   write_text(path, "[]");
   CHECK_THROWS_AS(read_site(path), BadInput);
+}
+
+TEST_CASE("what of a site's file is of another kind is named by its key, with what would be right") {
+  const TemporaryFolder folder;
+  const auto path = folder / "site.json";
+  const std::string good = R"({"id": "a", "device": "A100", "group": "step", "features": [1, 0.5, 0.2, 0.1, 0.2], "log_ratio": 0.1})";
+  write_text(path, R"({"published": {"runs": [)" + good + "]}}");
+  REQUIRE(read_site(path).runs.size() == 1);
+  const auto refused = [&](std::string from, const std::string& to, const std::string& key, const std::string& right) {
+    auto bad = good;
+    bad.replace(bad.find(from), from.size(), to);
+    write_text(path, R"({"published": {"runs": [)" + good + ", " + bad + "]}}");
+    CHECK_THROWS_WITH(read_site(path), contains("site.json: published.runs[1]." + key) && contains("must be " + right));
+  };
+  refused("\"A100\"", "100", "device", "a text");
+  refused("\"step\"", "null", "group", "a text");
+  refused(": 0.1}", ": \"0.1\"}", "log_ratio", "a number");
+  refused(", 0.2]", "]", "features", "a list of 5 numbers: of all, matrix");
+  refused("0.5", "\"half\"", "features", "a list of 5 numbers");
+  write_text(path, R"({"published": {}})");
+  CHECK_THROWS_WITH(read_site(path), contains("published.runs") && contains("must be a list"));
+  write_text(path, R"({"published": {"runs": [1]}})");
+  CHECK_THROWS_WITH(read_site(path), contains("published.runs[0]") && contains("must be an object"));
 }
 
 }  // namespace

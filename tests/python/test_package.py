@@ -97,6 +97,11 @@ class Answers(unittest.TestCase):
         self.same(varied, "estimate", *RESNET, "--vary", "micro_batch=1,2", "--vary", "link.bandwidth=x2", "--dataset",
                   "samples=1M,bytes=110kB")
         self.assertEqual([row["value"] for row in varied.rows()], ["1", "2", "x2"])
+        with self.assertRaisesRegex(rehearsal.Refusal, "data parallelism over 8 devices") as refused, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            rehearsal.estimate("zoo:llama2-70b?seq=4096", platform="dgx-a100", devices=8, batch=64, dtype="bf16", optimizer="adamw",
+                               vary={"zero": [0, 3]})
+        self.assertEqual([("refused" in row) for row in refused.exception.document["vary"]], [False, False])
 
     def test_search_and_its_plan_file(self):
         with TemporaryDirectory() as folder:

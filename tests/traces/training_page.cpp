@@ -36,6 +36,10 @@ TEST_CASE("a table says the same") {
   CHECK(file.entries[0].loss == 2.5);
   CHECK(!file.entries[0].eval_loss);
   CHECK(file.entries[1].eval_loss == 2.25);
+  // As a spreadsheet writes it again.
+  const auto again = read_metrics(file_with(folder, "again.csv", "\xEF\xBB\xBFstep,loss\r\n1,2.5\r\n"));
+  REQUIRE(again.entries.size() == 1);
+  CHECK(again.entries[0].loss == 2.5);
 }
 
 TEST_CASE("files that are no metrics are refused with the line") {

@@ -96,6 +96,7 @@ TEST_CASE("what a whole training takes is asked with its length") {
   CHECK_FALSE(whole.contains("steps"));
   CHECK_THAT(verdict(R"("energy_kwh": 0.07)").refused,
              contains("none of energy_kwh can be predicted") && contains("steps, samples_to_target"));
+  CHECK_THAT(verdict(R"("iteration_time_ms": 12)").refused, contains("iteration_time_ms (did you mean \"iteration_time_s\"?)"));
 }
 
 }  // namespace

@@ -76,6 +76,9 @@ TEST_CASE("packed documents attend to themselves alone") {
   std::ofstream(folder / "lengths") << "100\n300\n";
   // 100 tokens among 100 and 300 among 300: (100² + 300²) / 400 = 250 in the mean.
   CHECK(parse_recipe("--recipe", "packed=" + (folder / "lengths")).attention_window == 250);
+  std::ofstream(folder / "windows") << "\xEF\xBB\xBF"
+                                       "100\r\n300\r\n";
+  CHECK(parse_recipe("--recipe", "packed=" + (folder / "windows")).attention_window == 250);
   std::ofstream(folder / "lengths") << "100\nmany\n";
   for (const char* none : {"0", "inf", ""})
     CHECK_THROWS_WITH(parse_recipe("--recipe", std::string("packed=") + none), contains("write packed=tokens|FILE"));
