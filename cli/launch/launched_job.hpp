@@ -33,9 +33,12 @@ struct LaunchJob {
 
 /// The words behind the launcher: program, run, plan, options; and --continue where a checkpoint is to go on with.
 [[nodiscard]] std::vector<std::string> command_of(const LaunchJob&, const std::string& program);
-/// mpirun and its options, but for the hosts. Open MPI kills ranks a second after it was told to end: here they have time for a step and a
-/// checkpoint, while ranks on other nodes than a lost one still end within 10 s where steps are short.
-[[nodiscard]] std::vector<std::string> mpirun_words(const LaunchJob& job);
+/// Whole seconds that ranks have between the word to end and being killed: two steps and a checkpoint. Ranks on other nodes than a lost one
+/// still end within 10 s where steps are short.
+[[nodiscard]] long long patience_of(const LaunchJob&);
+/// mpirun and its options, but for the hosts. When it is told to end, and when a rank has failed, it waits for the whole patience before it
+/// kills the ranks that are still there and ends itself (Open MPI's own: a second).
+[[nodiscard]] std::vector<std::string> mpirun_words(const LaunchJob&, long long patience);
 /// As words of a POSIX shell.
 [[nodiscard]] std::string quoted(const std::vector<std::string>& words);
 

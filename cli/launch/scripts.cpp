@@ -68,9 +68,12 @@ std::vector<std::string> command_of(const LaunchJob& job, const std::string& pro
   return words;
 }
 
-std::vector<std::string> mpirun_words(const LaunchJob& job) {
+long long patience_of(const LaunchJob& job) {
   constexpr double kSave = 8, kSteps = 2;
-  const auto patience = static_cast<long long>(std::ceil(kSave + kSteps * job.step_seconds));
+  return static_cast<long long>(std::ceil(kSave + kSteps * job.step_seconds));
+}
+
+std::vector<std::string> mpirun_words(const LaunchJob& job, long long patience) {
   return {"mpirun", "-n", std::to_string(job.plan.plan.ranks()), "--mca", "odls_base_sigkill_timeout", std::to_string(patience)};
 }
 
@@ -96,7 +99,7 @@ std::string slurm_script(const LaunchJob& job, const std::string& program) {
 }
 
 std::string mpirun_script(const LaunchJob& job, const std::string& program) {
-  auto words = mpirun_words(job);
+  auto words = mpirun_words(job, patience_of(job));
   const auto command = command_of(job, program);
   words.insert(words.end(), command.begin(), command.end());
   return "#!/bin/bash\n# The plan is " + plan::to_text(job.plan.plan) + ". On several nodes add --hostfile FILE behind mpirun.\nexec " +
@@ -104,7 +107,7 @@ std::string mpirun_script(const LaunchJob& job, const std::string& program) {
 }
 
 std::string kubernetes_manifest(const LaunchJob& job) {
-  auto words = mpirun_words(job);
+  auto words = mpirun_words(job, patience_of(job));
   const auto command = command_of(job, "rehearse");
   words.insert(words.end(), command.begin(), command.end());
   const std::string i = "          ";

@@ -11,6 +11,9 @@ namespace rehearsal::cli {
 namespace {
 
 constexpr int kKilled = 128;  ///< and the number of the signal
+/// Seconds that mpirun leaves to the ranks beside one that has failed. Those that are told to end, by SIGUSR1, have all the time: they end
+/// together, when all is saved.
+constexpr long long kPatience = 1;
 
 bool answers(const Host& host) {
   return wait_for_process(start_process({"timeout", "30", "mpirun", "--host", host.name, "-n", "1", "true"})).status == 0;
@@ -27,7 +30,7 @@ int slots_of(const std::vector<Host>& hosts) {
 }
 
 std::vector<std::string> words_of(const LaunchJob& job, const std::string& program, const std::vector<Host>& hosts) {
-  auto words = mpirun_words(job);
+  auto words = mpirun_words(job, kPatience);
   if (hosts.empty())
     words.emplace_back("--oversubscribe");
   else
@@ -59,13 +62,13 @@ int supervise(LaunchJob job, const std::string& program, const SupervisionOption
   for (int restart = 0;; ++restart) {
     const auto [status, hung] = wait_for_process(start_process(words_of(job, program, hosts)));
     if (hung) terminal.warn("all ranks have ended, and mpirun did not within 5 s: it was killed");
-    const bool lost = status == static_cast<int>(ExitStatus::Environment) || status > kKilled;
-    if (interrupted() && hung) return static_cast<int>(ExitStatus::Interrupted);  // the job's own ranks had ended, and saved
-    if (!lost || interrupted()) return status;
-    if (restart == options.restarts) {
-      terminal.error("ended with " + std::to_string(status) + " after " + std::to_string(restart) + " restarts");
-      return status;
-    }
+    const bool killed = status > kKilled;
+    if (interrupted()) return killed ? static_cast<int>(ExitStatus::Interrupted) : status;  // the same again goes on
+    if (status == kNotFound) throw EnvironmentFailure("mpirun could not be started; is Open MPI installed, and is it on PATH?");
+    if (!killed && status != static_cast<int>(ExitStatus::Environment)) return status;
+    if (restart == options.restarts)
+      throw EnvironmentFailure("a rank was lost (mpirun ended with " + std::to_string(status) + "), and " + std::to_string(restart) +
+                               " restarts are used up");
     std::erase_if(hosts, [](const Host& host) { return !answers(host); });
     if (!options.hosts.empty() && hosts.empty()) throw EnvironmentFailure("no host of --hosts answers any more");
     if (const int slots = slots_of(hosts); !hosts.empty() && slots < job.plan.plan.ranks()) {

@@ -24,8 +24,8 @@ struct SupervisionOptions {
   std::function<std::string(int ranks)> plan_for;
 };
 
-/// Returns the exit status of the last start: a rank that was lost (killed, its node gone, the environment failed) is worth another one,
-/// anything else is not. Signals go on to the ranks.
+/// Returns the exit status of the ranks: a rank that was lost (killed, its node gone, the environment failed) is worth another start,
+/// anything else is not. Throws EnvironmentFailure when the restarts are used up. Signals go on to the ranks.
 [[nodiscard]] int supervise(LaunchJob, const std::string& program, const SupervisionOptions&, Terminal&);
 
 }  // namespace rehearsal::cli

@@ -140,6 +140,39 @@ TEST_CASE("a rank that is lost costs a restart, and the losses are those of a tr
   CHECK(losses_in(metrics) == losses_in(whole));
 }
 
+TEST_CASE("what ends a supervised job is the status of its ranks: an error is no reason for a restart, and a lost rank is 4 at last") {
+  const Planned job(2);
+  const std::string supervised = "--restarts 2 --steps 20 --checkpoint " + job.saved;
+  const auto [option, status] = GENERATE(table<std::string, int>({{" --lr 1e30", 3}, {" --data nowhere.npz", 1}}));
+  const auto ended = job.launch("mpirun", supervised + option);
+  INFO(ended.err);
+  CHECK(ended.status == status);
+  CHECK_THAT(ended.err, !contains("restart 1") && !contains("was killed"));
+
+  const auto bin = job.folder / "bin";
+  fs::create_directory(bin);
+  const auto with = [&](const std::string& mpirun) {
+    write_text(bin + "/mpirun", "#!/bin/sh\n" + mpirun + "\n");
+    fs::permissions(bin + "/mpirun", fs::perms::owner_all);
+    return rehearse("launch mpirun " + job.plan + " " + supervised, 0, "PATH=" + bin + ":$PATH ");
+  };
+  check_failure(with("kill -KILL $$"), 4, {"restart 2 of 2", "a rank was lost (mpirun ended with 137)", "2 restarts are used up"});
+  check_failure(with("exit 127"), 4, {"mpirun could not be started"});
+}
+
+TEST_CASE("Ctrl-C at a terminal, which every process of a command gets, ends a supervised job with a checkpoint") {
+  const Planned job(2);
+  const auto metrics = job.folder / "m.jsonl";
+  // Its group is that of `setsid`; INT goes to all of it when there are ten lines of metrics.
+  const auto ended = run_shell("touch " + metrics + "; setsid --wait sh -c '( while [ \"$(wc -l < " + metrics +
+                               ")\" -lt 10 ]; do sleep 0.05; done; kill -INT 0 ) & exec \"" REHEARSAL_COMMAND "\" launch mpirun " +
+                               job.plan + " --restarts 1 --steps 100000000 --checkpoint " + job.saved + " --metrics " + metrics + "'");
+  INFO(ended.err);
+  CHECK(ended.status == 75);
+  CHECK_THAT(ended.err, contains("interrupted after step ") && contains("saved in " + job.saved) && !contains("was killed"));
+  CHECK(fs::exists(job.saved));
+}
+
 TEST_CASE("a launcher that hangs when all its ranks have ended is ended, and the job goes on") {
   const Planned job(1);
   const auto bin = job.folder / "bin", times = job.folder / "times";
