@@ -131,6 +131,7 @@ void place(LaunchJob& job, const LaunchOptions& o, const Terminal& terminal) {
 std::string plan_for_fewer(const LaunchJob& job, const LaunchOptions& o, int ranks) {
   constexpr double kBudget = 20;  // seconds
   auto platform = o.platform;
+  platform.framework = "rehearse";  // as in place()
   platform.nodes.reset();
   platform.devices = ranks;
   const JobSetup setup(job.words.model, platform);

@@ -21,6 +21,14 @@ struct Planned {
   [[nodiscard]] Ended launch(const std::string& kind, const std::string& more) const {
     return rehearse("launch " + kind + " " + plan + " " + more);
   }
+  /// A script in the place of a program; returns what stands before a command that is to find it.
+  [[nodiscard]] std::string stand_in(const std::string& program, const std::string& script) const {
+    fs::create_directory(folder / "bin");
+    const auto file = folder / "bin/" + program;
+    write_text(file, script);
+    fs::permissions(file, fs::perms::owner_all);
+    return "PATH=" + (folder / "bin") + ":$PATH ";
+  }
 };
 
 }  // namespace
@@ -71,13 +79,9 @@ TEST_CASE("a script for Slurm has what the queue must know, and hands every opti
     CHECK_THAT(ended.out, contains(line));
   // What srun is called with, by a stand-in; the job was told to end, and goes back to the queue.
   write_text(job.folder / "job.sh", ended.out);
-  const auto bin = job.folder / "bin";
-  fs::create_directory(bin);
-  write_text(bin + "/srun", "#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit 75\n");
-  write_text(bin + "/scontrol", "#!/bin/sh\necho scontrol \"$@\"\n");
-  for (const auto* name : {"/srun", "/scontrol"}) fs::permissions(bin + name, fs::perms::owner_all);
-  const auto played =
-      run_shell("PATH=" + bin + ":$PATH SLURM_JOB_ID=7 SLURM_SUBMIT_DIR=" + (job.folder / "") + " bash " + (job.folder / "job.sh"));
+  (void)job.stand_in("srun", "#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit 75\n");
+  const auto played = run_shell(job.stand_in("scontrol", "#!/bin/sh\necho scontrol \"$@\"\n") +
+                                "SLURM_JOB_ID=7 SLURM_SUBMIT_DIR=" + (job.folder / "") + " bash " + (job.folder / "job.sh"));
   CHECK(played.status == 75);
   CHECK_THAT(played.out, contains("--mpi=pmix\n") && contains("run\n" + job.plan + "\n--steps\n100\n") &&
                              contains("\n" + job.metrics + "\n--continue\n"));
@@ -149,12 +153,8 @@ TEST_CASE("what ends a supervised job is the status of its ranks: an error is no
   CHECK(ended.status == status);
   CHECK_THAT(ended.err, !contains("restart 1") && !contains("was killed"));
 
-  const auto bin = job.folder / "bin";
-  fs::create_directory(bin);
   const auto with = [&](const std::string& mpirun) {
-    write_text(bin + "/mpirun", "#!/bin/sh\n" + mpirun + "\n");
-    fs::permissions(bin + "/mpirun", fs::perms::owner_all);
-    return rehearse("launch mpirun " + job.plan + " " + supervised, 0, "PATH=" + bin + ":$PATH ");
+    return rehearse("launch mpirun " + job.plan + " " + supervised, 0, job.stand_in("mpirun", "#!/bin/sh\n" + mpirun + "\n"));
   };
   check_failure(with("kill -KILL $$"), 4, {"restart 2 of 2", "a rank was lost (mpirun ended with 137)", "2 restarts are used up"});
   check_failure(with("exit 127"), 4, {"mpirun could not be started"});
@@ -175,24 +175,37 @@ TEST_CASE("Ctrl-C at a terminal, which every process of a command gets, ends a s
 
 TEST_CASE("a launcher that hangs when all its ranks have ended is ended, and the job goes on") {
   const Planned job(1);
-  const auto bin = job.folder / "bin", times = job.folder / "times";
-  fs::create_directory(bin);
+  const auto times = job.folder / "times";
   // Stands still behind the first job, as Open MPI's may; the next one it only counts.
-  write_text(bin + "/mpirun", "#!/bin/bash\necho started >> " + times + "\n[ $(wc -l < " + times +
-                                  ") -gt 1 ] && exit 0\nsleep 0.3\nkill -STOP $$\nexit 0\n");
-  fs::permissions(bin + "/mpirun", fs::perms::owner_all);
-  const auto ended = run_shell("PATH=" + bin + ":$PATH timeout 30 \"" REHEARSAL_COMMAND "\" launch mpirun " + job.plan +
+  const auto path = job.stand_in("mpirun", "#!/bin/bash\necho started >> " + times + "\n[ $(wc -l < " + times +
+                                               ") -gt 1 ] && exit 0\nsleep 0.3\nkill -STOP $$\nexit 0\n");
+  const auto ended = run_shell(path + "timeout 30 \"" REHEARSAL_COMMAND "\" launch mpirun " + job.plan +
                                " --restarts 1 --steps 4 --checkpoint " + job.saved);
   INFO(ended.err);
   CHECK(ended.status == 0);
   CHECK_THAT(ended.err, contains("all ranks have ended, and mpirun did not within 5 s: it was killed") && contains("restart 1 of 1"));
   CHECK(text_of(times) == "started\nstarted\n");
   // Interrupted meanwhile: the ranks had ended, and what they did is saved.
-  const auto interrupted = run_shell("rm " + times + "; PATH=" + bin +
-                                     ":$PATH timeout --foreground --preserve-status -s INT 3 \"" REHEARSAL_COMMAND "\" launch mpirun " +
-                                     job.plan + " --restarts 1 --steps 4 --checkpoint " + job.saved);
+  const auto interrupted =
+      run_shell("rm " + times + "; " + path + "timeout --foreground --preserve-status -s INT 3 \"" REHEARSAL_COMMAND "\" launch mpirun " +
+                job.plan + " --restarts 1 --steps 4 --checkpoint " + job.saved);
   CHECK(interrupted.status == 75);
   CHECK(text_of(times) == "started\n");
+}
+
+TEST_CASE("a plan for the hosts that are left is searched as our own execution") {
+  const Planned job(2);
+  const auto path = job.stand_in("mpirun",
+                                 "#!/bin/sh\ncase \"$*\" in\n*'--host a -n 1 true') exit 0;;\n*'--host b -n 1 true') exit 1;;\n"
+                                 "*'--host a:1,b:1 '*) kill -KILL $$;;\nesac\nprintf '%s\\n' \"$@\"\n");
+  const auto ended = rehearse("launch mpirun " + job.plan + " --restarts 1 --hosts a:1,b:1 --platform dgx-a100 --devices 2 --steps 4" +
+                                  " --checkpoint " + job.saved,
+                              0, path);
+  INFO(ended.err);
+  CHECK(ended.status == 0);
+  const auto plan = job.saved + ".plan-1-ranks.json";
+  CHECK_THAT(ended.out, contains("--host\na:1\n") && contains("run\n" + plan + "\n"));
+  CHECK(nlohmann::json::parse(text_of(plan)).at("context").at("searched_on").at("framework") == "rehearse");
 }
 
 TEST_CASE("a plan that was searched on another machine, or does not fit this one, is started with a warning") {
