@@ -8,12 +8,9 @@
 #include "cli/counts.hpp"
 #include "cli/help/wrong_words.hpp"
 #include "cli/launch/best_plan.hpp"
-#include "cli/launch/launched_job.hpp"
+#include "cli/launch/placement.hpp"
 #include "cli/launch/supervise.hpp"
 #include "cli/plan_context.hpp"
-#include "cli/platform_options.hpp"
-#include "platforms/catalog.hpp"
-#include "predict/assessment.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -69,7 +66,6 @@ LaunchJob job_of(const LaunchOptions& o) {
   if (job.words.goes_on && job.words.checkpoint.empty()) throw BadInput("--continue", "goes on with what --checkpoint DIR holds; give it");
   job.image = o.image.value_or(kUsualImage);
   job.volume = o.volume.value_or(kUsualVolume);
-  job.ranks_per_node = job.plan.plan.ranks();
   return job;
 }
 
@@ -83,55 +79,25 @@ void require_startable(const LaunchJob& job, const Terminal& terminal) {
   for (const auto& w : of_plan) terminal.warn(w);
 }
 
-/// Whether a name that a plan file has is that platform's; a file that is gone since is none.
-bool is_named(const platforms::Platform& platform, const std::string& name) {
-  try {
-    return platforms::load(name).name == platform.name;
-  } catch (const BadInput&) {
-    return false;
-  }
-}
-
-/// That the plan is for another machine, or needs more memory than this one has.
-void warn_of_machine(const LaunchJob& job, const platforms::Platform& platform, const predict::Assessment& a, const Terminal& terminal) {
-  const auto& words = job.plan.context.searched_on;
-  const auto on = words.find("platform");
-  if (on != words.end() && on->second.size() == 1 && !is_named(platform, on->second.front()))
-    terminal.warn(job.plan_file + " was searched on " + on->second.front() + "; on " + platform.name + " another plan may be quicker");
-  if (!a.fits()) terminal.warn("on " + platform.name + " the plan " + predict::shortage(a) + "; `rehearse search` finds one that fits");
-}
-
-/// Nodes, cores and the longest time, from the platform.
-void place(LaunchJob& job, const LaunchOptions& o, const Terminal& terminal) {
+/// Nodes and the longest time, from the platform.
+void place_on_platform(LaunchJob& job, const LaunchOptions& o, const Terminal& terminal) {
   auto platform = o.platform;
   if (platform.platform.empty())
     throw BadInput("launch " + o.kind,
                    "needs --platform (and --nodes): how many ranks a node has, and how long the job takes, follow from it");
   platform.framework = "rehearse";  // whatever the plan was searched as: run is what is started
-  const JobSetup setup(job.words.model, platform);
-  const auto& group = setup.platform().nodes.front();
-  const int ranks = job.plan.plan.ranks();
-  job.ranks_per_node = std::min(ranks, group.devices);
-  if (ranks % job.ranks_per_node != 0)
-    throw Refusal("plan " + plan::to_text(job.plan.plan) + " is for " + std::to_string(ranks) + " ranks, which do not fill nodes of " +
-                  std::to_string(job.ranks_per_node) + " devices");
-  job.nodes = ranks / job.ranks_per_node;
-  job.cores_per_rank = std::max(1, group.host_cores / job.ranks_per_node);
-  if (job.words.epochs)
+  place(job, load_platform(platform));
+  if (o.kind != "mpirun") require_equal_nodes(job, o.kind);
+  if (o.kind != "mpirun" && job.words.epochs)
     throw BadInput("--epochs", "the number of steps is not known before the job starts; give --steps, from which the time limit follows");
-  constexpr double kDefaultSteps = 10, kSlack = 1.1, kStart = 600;  // seconds to start, to read data, and to save
-  const auto assessment = setup.predictor().closed(job.plan.plan);
-  warn_of_machine(job, setup.platform(), assessment, terminal);
-  job.step_seconds = assessment.step_seconds.high;
-  const double steps = job.words.steps ? static_cast<double>(*job.words.steps) : kDefaultSteps;
-  job.longest_seconds = steps * job.step_seconds * kSlack + kStart;
+  take_times(job, JobSetup(job.words.model, platform), terminal);
 }
 
 /// For fewer ranks than the plan wants: searched again, and written beside the checkpoints.
 std::string plan_for_fewer(const LaunchJob& job, const LaunchOptions& o, int ranks) {
   constexpr double kBudget = 20;  // seconds
   auto platform = o.platform;
-  platform.framework = "rehearse";  // as in place()
+  platform.framework = "rehearse";  // as in place_on_platform()
   platform.nodes.reset();
   platform.devices = ranks;
   const JobSetup setup(job.words.model, platform);
@@ -162,7 +128,7 @@ int launch(const LaunchOptions& o, Terminal& terminal) {
   const auto program = std::filesystem::read_symlink("/proc/self/exe").string();
   if (o.kind == "mpirun" && o.restarts > 0) return restart_when_lost(job, o, program, terminal);
   if (o.kind == "mpirun" && !o.hosts.empty()) throw BadInput("--hosts", "is for --restarts; the script takes mpirun's --hostfile");
-  if (o.kind != "mpirun" || !o.platform.platform.empty()) place(job, o, terminal);
+  if (o.kind != "mpirun" || !o.platform.platform.empty()) place_on_platform(job, o, terminal);
   terminal.out() << (o.kind == "slurm"        ? slurm_script(job, program)
                      : o.kind == "kubernetes" ? kubernetes_manifest(job)
                                               : mpirun_script(job, program))

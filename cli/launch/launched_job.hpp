@@ -19,16 +19,27 @@ struct RunWords {
   bool goes_on = false;  ///< --continue
 };
 
+struct NodeRanks {
+  std::string device;  ///< what one rank has: "A100-SXM4-80GB"
+  int ranks = 1, cores_per_rank = 1;
+  friend bool operator==(const NodeRanks&, const NodeRanks&) = default;
+};
+struct EqualNodes {
+  long long count = 0;
+  NodeRanks node;
+};
+/// Neighbours that are alike, counted together.
+[[nodiscard]] std::vector<EqualNodes> equal_nodes(const std::vector<NodeRanks>&);
+
 struct LaunchJob {
   std::string plan_file;
   plan::PlanFile plan;
   std::vector<std::string> options;  ///< of run, as they were given
   RunWords words;
-  int nodes = 1, ranks_per_node = 1, cores_per_rank = 1;
-  double longest_seconds = 0;  ///< upper bound of the estimate, with what it takes to start and to save; 0: unknown
-  double step_seconds = 0;     ///< the same of one step
-  std::string image, volume;   ///< of containers
-  [[nodiscard]] int ranks() const { return nodes * ranks_per_node; }
+  std::vector<NodeRanks> nodes;  ///< which the ranks fill in this order; empty: not known
+  double longest_seconds = 0;    ///< upper bound of the estimate, with what it takes to start and to save; 0: unknown
+  double step_seconds = 0;       ///< the same of one step
+  std::string image, volume;     ///< of containers
 };
 
 /// The words behind the launcher: program, run, plan, options; and --continue where a checkpoint is to go on with.
@@ -42,7 +53,7 @@ struct LaunchJob {
 /// As words of a POSIX shell.
 [[nodiscard]] std::string quoted(const std::vector<std::string>& words);
 
-/// Each writes a script or manifest that works as it is printed.
+/// Each writes a script or manifest that works as it is printed. Slurm and Kubernetes want nodes, which are equal.
 [[nodiscard]] std::string slurm_script(const LaunchJob&, const std::string& program);
 [[nodiscard]] std::string mpirun_script(const LaunchJob&, const std::string& program);
 [[nodiscard]] std::string kubernetes_manifest(const LaunchJob&);

@@ -53,7 +53,25 @@ std::string volumes(const LaunchJob& job) {
   return i + "volumes:\n" + i + "- name: training\n" + i + "  persistentVolumeClaim:\n" + i + "    claimName: " + yaml(job.volume) + "\n";
 }
 
+/// What the file of mpirun has to say.
+std::string hostfile(const std::vector<NodeRanks>& nodes) {
+  if (nodes.size() < 2) return {};
+  std::string text = "# FILE has a line for each node, in this order:\n";
+  for (const auto& [count, node] : equal_nodes(nodes))
+    text += "#   " + std::to_string(count) + " x NAME slots=" + std::to_string(node.ranks) + "   (" + node.device + ")\n";
+  return text;
+}
+
 }  // namespace
+
+std::vector<EqualNodes> equal_nodes(const std::vector<NodeRanks>& nodes) {
+  std::vector<EqualNodes> kinds;
+  for (const auto& node : nodes) {
+    if (kinds.empty() || !(kinds.back().node == node)) kinds.push_back({0, node});
+    ++kinds.back().count;
+  }
+  return kinds;
+}
 
 std::string quoted(const std::vector<std::string>& words) {
   std::string text;
@@ -81,9 +99,10 @@ std::string slurm_script(const LaunchJob& job, const std::string& program) {
   std::string text = "#!/bin/bash\n";
   const auto option = [&](const std::string& words) { text += "#SBATCH --" + words + "\n"; };
   option("job-name=rehearse");
-  option("nodes=" + std::to_string(job.nodes));
-  option("ntasks-per-node=" + std::to_string(job.ranks_per_node));
-  option("cpus-per-task=" + std::to_string(job.cores_per_rank));
+  const auto& node = job.nodes.front();
+  option("nodes=" + std::to_string(job.nodes.size()));
+  option("ntasks-per-node=" + std::to_string(node.ranks));
+  option("cpus-per-task=" + std::to_string(node.cores_per_rank));
   option("time=" + slurm_time(job.longest_seconds));
   option("signal=USR1@" + std::to_string(kNoticeSeconds));
   option("requeue");
@@ -102,26 +121,27 @@ std::string mpirun_script(const LaunchJob& job, const std::string& program) {
   auto words = mpirun_words(job, patience_of(job));
   const auto command = command_of(job, program);
   words.insert(words.end(), command.begin(), command.end());
-  return "#!/bin/bash\n# The plan is " + plan::to_text(job.plan.plan) + ". On several nodes add --hostfile FILE behind mpirun.\nexec " +
-         quoted(words) + "\n";
+  return "#!/bin/bash\n# The plan is " + plan::to_text(job.plan.plan) + ". On several nodes add --hostfile FILE behind mpirun.\n" +
+         hostfile(job.nodes) + "exec " + quoted(words) + "\n";
 }
 
 std::string kubernetes_manifest(const LaunchJob& job) {
   auto words = mpirun_words(job, patience_of(job));
   const auto command = command_of(job, "rehearse");
   words.insert(words.end(), command.begin(), command.end());
+  const auto& node = job.nodes.front();
   const std::string i = "          ";
   std::string text =
       "# For the MPI Operator of Kubeflow (kubectl apply -f THIS_FILE). The image holds rehearse, Open MPI and sshd;\n"
       "# the volume is shared by all pods, and holds plan, data and checkpoints.\n"
       "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata:\n  name: rehearse\nspec:\n";
-  text += "  slotsPerWorker: " + std::to_string(job.ranks_per_node) + "\n  runPolicy:\n    cleanPodPolicy: Running\n    backoffLimit: 10\n";
+  text += "  slotsPerWorker: " + std::to_string(node.ranks) + "\n  runPolicy:\n    cleanPodPolicy: Running\n    backoffLimit: 10\n";
   if (job.longest_seconds > 0)
     text += "    activeDeadlineSeconds: " + std::to_string(static_cast<long long>(std::ceil(job.longest_seconds))) + "\n";
   text += "  mpiReplicaSpecs:\n    Launcher:\n      replicas: 1\n" + pod(job, "launcher") + i + "  command:\n" +
           yaml_list(words, i + "  ") + volumes(job);
-  text += "    Worker:\n      replicas: " + std::to_string(job.nodes) + "\n" + pod(job, "worker") + i + "  resources:\n" + i +
-          "    requests:\n" + i + "      cpu: " + yaml(std::to_string(job.ranks_per_node * job.cores_per_rank)) + "\n" + volumes(job);
+  text += "    Worker:\n      replicas: " + std::to_string(job.nodes.size()) + "\n" + pod(job, "worker") + i + "  resources:\n" + i +
+          "    requests:\n" + i + "      cpu: " + yaml(std::to_string(node.ranks * node.cores_per_rank)) + "\n" + volumes(job);
   return text;
 }
 

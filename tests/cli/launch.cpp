@@ -88,6 +88,29 @@ TEST_CASE("a script for Slurm has what the queue must know, and hands every opti
   CHECK_THAT(played.out, contains("scontrol requeue 7"));
 }
 
+TEST_CASE("nodes that are not equal are a hostfile's matter, not a queue's") {
+  const TemporaryFolder folder;
+  const auto platform = folder / "two.json", plan = folder / "plan.json";
+  auto two = nlohmann::json::parse(rehearse("platform show dgx-a100").out);
+  two["name"] = "two";
+  two["nodes"][0]["count"] = 1;
+  two["nodes"].push_back(two["nodes"][0]);
+  two["nodes"][1].update({{"name", "half"}, {"devices", 4}});
+  two["nodes"][1]["nic"]["count"] = 4;
+  write_text(platform, two.dump());
+  REQUIRE(rehearse(std::string("search ") + kGpt + " --batch 24 --plan dp=12 --framework rehearse --platform " + platform + " -o " + plan)
+              .status == 0);
+  const auto where = " " + plan + " --steps 5 --platform " + platform;
+  for (const std::string kind : {"slurm", "kubernetes"})
+    check_failure(rehearse("launch " + kind + where), 3, {"1 with 8 ranks on A100", "1 with 4 ranks on A100", "launch mpirun"});
+  const auto script = rehearse("launch mpirun" + where);
+  CHECK(script.status == 0);
+  CHECK_THAT(script.out, contains("#   1 x NAME slots=8 ") && contains("#   1 x NAME slots=4 ") && contains("exec mpirun -n 12 "));
+  // Twelve ranks do not fill two nodes of one kind either.
+  check_failure(rehearse("launch slurm " + plan + " --platform dgx-a100 --nodes 2"), 3, {"1 with 8 ranks", "1 with 4 ranks"});
+  check_failure(rehearse("launch slurm " + plan + " --platform dgx-a100 --nodes 1"), 3, {"12 ranks", "8 devices", "--nodes"});
+}
+
 TEST_CASE("a manifest for Kubernetes is YAML with launcher and workers") {
   const Planned job(16);
   const auto ended = job.launch("kubernetes", "--platform dgx-a100 --nodes 2 --image registry/rehearsal:1 --volume scratch" + job.words());
