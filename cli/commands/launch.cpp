@@ -39,6 +39,7 @@ RunWords run_words(const std::vector<std::string>& words) {
   wanted.add_option("--checkpoint", found.checkpoint);
   wanted.add_option("--resume", found.resume);
   wanted.add_option("--plan", found.plan);
+  wanted.add_option("--backend", found.backend);
   wanted.add_flag("--continue", found.goes_on);
   std::vector<std::string> reversed(words.rbegin(), words.rend());
   auto with_model = reversed;

@@ -16,6 +16,7 @@ struct RunWords {
   std::optional<std::int64_t> steps;
   std::optional<double> epochs;
   std::string checkpoint, resume, plan;
+  std::optional<std::string> backend;
   bool goes_on = false;  ///< --continue
 };
 
@@ -36,6 +37,7 @@ struct LaunchJob {
   plan::PlanFile plan;
   std::vector<std::string> options;  ///< of run, as they were given
   RunWords words;
+  bool on_gpus = false;          ///< every rank has one
   std::vector<NodeRanks> nodes;  ///< which the ranks fill in this order; empty: not known
   double longest_seconds = 0;    ///< upper bound of the estimate, with what it takes to start and to save; 0: unknown
   double step_seconds = 0;       ///< the same of one step

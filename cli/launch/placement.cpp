@@ -28,6 +28,51 @@ void warn_of_machine(const LaunchJob& job, const platforms::Platform& platform, 
   if (!a.fits()) terminal.warn("on " + platform.name + " the plan " + predict::shortage(a) + "; `rehearse search` finds one that fits");
 }
 
+constexpr const char* kGpuBackend = "cuda";
+constexpr double kOldestCapability = 7.5;  ///< that CUDA's compiler still knows (docs/gpu.md)
+
+bool is_processor(const platforms::Device& device) { return device.kind == platforms::DeviceKind::Cpu; }
+
+bool has_kernels(const platforms::Device& device) {
+  const auto& capability = device.compute_capability;
+  return is_processor(device) || (device.kind == platforms::DeviceKind::Gpu && capability && capability->value >= kOldestCapability);
+}
+
+/// What --backend says, or has to say for these devices.
+void choose_kernels(LaunchJob& job, const platforms::Platform& platform) {
+  auto& backend = job.words.backend;
+  const auto& first = platforms::device_of(platform, 0);
+  for (int rank = 0; rank < job.plan.plan.ranks() && backend.value_or(kGpuBackend) == kGpuBackend; ++rank) {
+    const auto& device = platforms::device_of(platform, rank);
+    if (!has_kernels(device))
+      throw Refusal(
+          "platform " + platform.name + " has " + device.name +
+          ", for which rehearse has no kernels: it computes on processors and on NVIDIA's GPUs of compute capability 7.5 and newer "
+          "(compute_capability in a platform file). `rehearse export` writes the plan for other frameworks, and --backend auto "
+          "trains on the processors of such nodes");
+    if (is_processor(device) != is_processor(first))
+      throw Refusal("platform " + platform.name +
+                    " has processors and GPUs for ranks of this plan, and one --backend computes for all: "
+                    "search a plan for devices of one kind");
+  }
+  if (!backend && !is_processor(first)) {
+    backend = kGpuBackend;
+    job.options.insert(job.options.end(), {"--backend", kGpuBackend});
+  }
+  job.on_gpus = backend == kGpuBackend;
+}
+
+/// That times are not those of what computes.
+void warn_of_kernels(const LaunchJob& job, const platforms::Platform& platform, const Terminal& terminal) {
+  const auto& device = platforms::device_of(platform, 0);
+  if (job.on_gpus != is_processor(device)) return;
+  const auto named = "--backend " + job.words.backend.value_or("auto");
+  terminal.warn(job.on_gpus ? named + ": a GPU is asked for each rank, while " + platform.name + " has " + device.name +
+                                  ", by which the time limit was predicted"
+                            : named + " trains on the processors of the nodes, and the time limit was predicted for " + device.name +
+                                  ": it may be far too short");
+}
+
 }  // namespace
 
 void place(LaunchJob& job, const platforms::Platform& platform) {
@@ -41,6 +86,7 @@ void place(LaunchJob& job, const platforms::Platform& platform) {
     const int here = std::min(group.devices, ranks - rank);
     job.nodes.push_back({group.device.name, here, std::max(1, group.host_cores / here)});
   }
+  choose_kernels(job, platform);
 }
 
 void require_equal_nodes(const LaunchJob& job, const std::string& launcher) {
@@ -57,6 +103,7 @@ void take_times(LaunchJob& job, const JobSetup& setup, const Terminal& terminal)
   constexpr double kDefaultSteps = 10, kSlack = 1.1, kStart = 600;  // seconds to start, to read data, and to save
   const auto assessment = setup.predictor().closed(job.plan.plan);
   warn_of_machine(job, setup.platform(), assessment, terminal);
+  warn_of_kernels(job, setup.platform(), terminal);
   job.step_seconds = assessment.step_seconds.high;
   const double steps = job.words.steps ? static_cast<double>(*job.words.steps) : kDefaultSteps;
   job.longest_seconds = steps * job.step_seconds * kSlack + kStart;

@@ -103,6 +103,7 @@ std::string slurm_script(const LaunchJob& job, const std::string& program) {
   option("nodes=" + std::to_string(job.nodes.size()));
   option("ntasks-per-node=" + std::to_string(node.ranks));
   option("cpus-per-task=" + std::to_string(node.cores_per_rank));
+  if (job.on_gpus) option("gres=gpu:" + std::to_string(node.ranks));
   option("time=" + slurm_time(job.longest_seconds));
   option("signal=USR1@" + std::to_string(kNoticeSeconds));
   option("requeue");
@@ -131,6 +132,7 @@ std::string kubernetes_manifest(const LaunchJob& job) {
   words.insert(words.end(), command.begin(), command.end());
   const auto& node = job.nodes.front();
   const std::string i = "          ";
+  const auto gpus = job.on_gpus ? i + "    limits:\n" + i + "      nvidia.com/gpu: " + std::to_string(node.ranks) + "\n" : std::string();
   std::string text =
       "# For the MPI Operator of Kubeflow (kubectl apply -f THIS_FILE). The image holds rehearse, Open MPI and sshd;\n"
       "# the volume is shared by all pods, and holds plan, data and checkpoints.\n"
@@ -140,7 +142,7 @@ std::string kubernetes_manifest(const LaunchJob& job) {
     text += "    activeDeadlineSeconds: " + std::to_string(static_cast<long long>(std::ceil(job.longest_seconds))) + "\n";
   text += "  mpiReplicaSpecs:\n    Launcher:\n      replicas: 1\n" + pod(job, "launcher") + i + "  command:\n" +
           yaml_list(words, i + "  ") + volumes(job);
-  text += "    Worker:\n      replicas: " + std::to_string(job.nodes.size()) + "\n" + pod(job, "worker") + i + "  resources:\n" + i +
+  text += "    Worker:\n      replicas: " + std::to_string(job.nodes.size()) + "\n" + pod(job, "worker") + i + "  resources:\n" + gpus + i +
           "    requests:\n" + i + "      cpu: " + yaml(std::to_string(node.ranks * node.cores_per_rank)) + "\n" + volumes(job);
   return text;
 }

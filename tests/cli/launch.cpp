@@ -74,7 +74,7 @@ TEST_CASE("a script for Slurm has what the queue must know, and hands every opti
   const Planned job(16);
   const auto ended = job.launch("slurm", "--platform dgx-a100 --nodes 2" + job.words());
   REQUIRE(ended.status == 0);
-  for (const auto* line : {"#SBATCH --nodes=2\n", "#SBATCH --ntasks-per-node=8\n", "#SBATCH --cpus-per-task=16\n",
+  for (const auto* line : {"#SBATCH --nodes=2\n", "#SBATCH --ntasks-per-node=8\n", "#SBATCH --cpus-per-task=16\n", "#SBATCH --gres=gpu:8\n",
                            "#SBATCH --signal=USR1@120\n", "#SBATCH --requeue\n", "#SBATCH --time=0-00:1"})
     CHECK_THAT(ended.out, contains(line));
   // What srun is called with, by a stand-in; the job was told to end, and goes back to the queue.
@@ -84,8 +84,27 @@ TEST_CASE("a script for Slurm has what the queue must know, and hands every opti
                                 "SLURM_JOB_ID=7 SLURM_SUBMIT_DIR=" + (job.folder / "") + " bash " + (job.folder / "job.sh"));
   CHECK(played.status == 75);
   CHECK_THAT(played.out, contains("--mpi=pmix\n") && contains("run\n" + job.plan + "\n--steps\n100\n") &&
-                             contains("\n" + job.metrics + "\n--continue\n"));
+                             contains("\n" + job.metrics + "\n--backend\ncuda\n--continue\n"));
   CHECK_THAT(played.out, contains("scontrol requeue 7"));
+}
+
+TEST_CASE("a job trains on the devices of its platform, or says that it does not") {
+  const Planned job(2);
+  const auto on = [&](const std::string& words) { return job.launch("slurm", "--steps 5 --platform " + words); };
+  const auto processors = on("xeon-2s-10gbe --nodes 1");
+  CHECK(processors.status == 0);
+  CHECK_THAT(processors.out, !contains("--backend") && !contains("gpu:"));
+  const auto named = on("dgx-a100 --backend onednn");
+  CHECK_THAT(named.out, contains("--backend onednn\n") && !contains("cuda") && !contains("gpu:"));
+  CHECK_THAT(named.err, contains("--backend onednn trains on the processors") && contains("predicted for A100-SXM4-80GB"));
+  const auto wanted = on("xeon-2s-10gbe --nodes 1 --backend cuda");
+  CHECK_THAT(wanted.out, contains("--gres=gpu:2\n") && contains("--backend cuda\n"));
+  CHECK_THAT(wanted.err, contains("a GPU is asked for each rank, while xeon-2s-10gbe has Xeon-Gold-6248"));
+  for (const std::string without : {"mi300x-8x", "tpu-v4-pod", "gaudi2-8x", "dgx1-v100"})
+    check_failure(on(without), 3, {without, "no kernels"});
+  CHECK_THAT(on("mi300x-8x --backend auto").err, contains("predicted for MI300X-192GB"));
+  CHECK_THAT(job.launch("mpirun", "--steps 5 --platform dgx-a100 --nodes 1").out, contains("--backend cuda\n"));
+  CHECK_THAT(job.launch("mpirun", "--steps 5").out, !contains("--backend"));
 }
 
 TEST_CASE("nodes that are not equal are a hostfile's matter, not a queue's") {
@@ -115,8 +134,9 @@ TEST_CASE("a manifest for Kubernetes is YAML with launcher and workers") {
   const Planned job(16);
   const auto ended = job.launch("kubernetes", "--platform dgx-a100 --nodes 2 --image registry/rehearsal:1 --volume scratch" + job.words());
   REQUIRE(ended.status == 0);
-  for (const auto* words : {"kind: MPIJob\n", "slotsPerWorker: 8\n", "replicas: 2\n", "image: \"registry/rehearsal:1\"\n",
-                            "claimName: \"scratch\"\n", "- \"--continue\"\n", "- \"-n\"\n", "- \"16\"\n", "activeDeadlineSeconds: "})
+  for (const auto* words :
+       {"kind: MPIJob\n", "slotsPerWorker: 8\n", "replicas: 2\n", "image: \"registry/rehearsal:1\"\n", "claimName: \"scratch\"\n",
+        "- \"--continue\"\n", "- \"-n\"\n", "- \"16\"\n", "- \"cuda\"\n", "nvidia.com/gpu: 8\n", "activeDeadlineSeconds: "})
     CHECK_THAT(ended.out, contains(words));
   CHECK_THAT(ended.out, contains("- \"" + job.metrics + "\"\n"));
   write_text(job.folder / "job.yaml", ended.out);
@@ -242,7 +262,8 @@ TEST_CASE("a plan that was searched on another machine, or does not fit this one
   (void)rehearse(
       "search zoo:llama3-8b --batch 2 --platform dgx-h200 --devices 2 --dtype f16 --optimizer sgd --plan dp=2 --framework rehearse -o " +
       large);
-  CHECK_THAT(rehearse("launch slurm " + large + " --platform dgx1-v100 --nodes 1").err, contains("on dgx1-v100 the plan needs "));
+  CHECK_THAT(rehearse("launch slurm " + large + " --platform aws-g4dn.12xlarge --nodes 1").err,
+             contains("on aws-g4dn.12xlarge the plan needs "));
 }
 
 TEST_CASE("what launch cannot do is said before anything starts") {
