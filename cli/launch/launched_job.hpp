@@ -41,14 +41,17 @@ struct LaunchJob {
   std::vector<NodeRanks> nodes;  ///< which the ranks fill in this order; empty: not known
   double longest_seconds = 0;    ///< upper bound of the estimate, with what it takes to start and to save; 0: unknown
   double step_seconds = 0;       ///< the same of one step
+  double save_seconds = 0;       ///< of writing a checkpoint
   std::string image, volume;     ///< of containers
 };
 
 /// The words behind the launcher: program, run, plan, options; and --continue where a checkpoint is to go on with.
 [[nodiscard]] std::vector<std::string> command_of(const LaunchJob&, const std::string& program);
-/// Whole seconds that ranks have between the word to end and being killed: two steps and a checkpoint. Ranks on other nodes than a lost one
-/// still end within 10 s where steps are short.
+/// Whole seconds that ranks have between the word to end and being killed: two steps and two checkpoints, one of which may be under way.
+/// Ranks on other nodes than a lost one still end within 10 s where both are short.
 [[nodiscard]] long long patience_of(const LaunchJob&);
+/// The same with what a queue needs to pass the word on; two minutes at least.
+[[nodiscard]] long long notice_of(const LaunchJob&);
 /// mpirun and its options, but for the hosts. When it is told to end, and when a rank has failed, it waits for the whole patience before it
 /// kills the ranks that are still there and ends itself (Open MPI's own: a second).
 [[nodiscard]] std::vector<std::string> mpirun_words(const LaunchJob&, long long patience);

@@ -8,8 +8,6 @@
 namespace rehearsal::cli {
 namespace {
 
-constexpr int kNoticeSeconds = 120;  ///< between the signal and the end of the time: a step and a checkpoint
-
 bool is_plain(const std::string& word) {
   return !word.empty() && std::ranges::all_of(word, [](unsigned char c) {
     return std::isalnum(c) != 0 || std::string_view("-_./=,:+@%").find(static_cast<char>(c)) != std::string_view::npos;
@@ -44,8 +42,9 @@ std::string yaml_list(const std::vector<std::string>& words, const std::string& 
 std::string pod(const LaunchJob& job, const std::string& container) {
   const std::string i = "          ";
   return "      template:\n        spec:\n" + (container.find("launcher") == 0 ? std::string(i + "restartPolicy: OnFailure\n") : "") + i +
-         "containers:\n" + i + "- name: " + container + "\n" + i + "  image: " + yaml(job.image) + "\n" + i + "  workingDir: /training\n" +
-         i + "  volumeMounts:\n" + i + "  - name: training\n" + i + "    mountPath: /training\n";
+         "terminationGracePeriodSeconds: " + std::to_string(notice_of(job)) + "\n" + i + "containers:\n" + i + "- name: " + container +
+         "\n" + i + "  image: " + yaml(job.image) + "\n" + i + "  workingDir: /training\n" + i + "  volumeMounts:\n" + i +
+         "  - name: training\n" + i + "    mountPath: /training\n";
 }
 
 std::string volumes(const LaunchJob& job) {
@@ -87,8 +86,13 @@ std::vector<std::string> command_of(const LaunchJob& job, const std::string& pro
 }
 
 long long patience_of(const LaunchJob& job) {
-  constexpr double kSave = 8, kSteps = 2;
-  return static_cast<long long>(std::ceil(kSave + kSteps * job.step_seconds));
+  constexpr double kStart = 8, kEach = 2;
+  return static_cast<long long>(std::ceil(kStart + kEach * (job.step_seconds + job.save_seconds)));
+}
+
+long long notice_of(const LaunchJob& job) {
+  constexpr long long kLeast = 120, kPassOn = 10;
+  return std::max(kLeast, patience_of(job) + kPassOn);
 }
 
 std::vector<std::string> mpirun_words(const LaunchJob& job, long long patience) {
@@ -105,7 +109,8 @@ std::string slurm_script(const LaunchJob& job, const std::string& program) {
   option("cpus-per-task=" + std::to_string(node.cores_per_rank));
   if (job.on_gpus) option("gres=gpu:" + std::to_string(node.ranks));
   option("time=" + slurm_time(job.longest_seconds));
-  option("signal=USR1@" + std::to_string(kNoticeSeconds));
+  constexpr long long kMostOfSlurm = 65535;
+  option("signal=USR1@" + std::to_string(std::min(kMostOfSlurm, notice_of(job))));
   option("requeue");
   option("open-mode=append");
   option("output=rehearse-%j.log");

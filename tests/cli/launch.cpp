@@ -107,6 +107,28 @@ TEST_CASE("a job trains on the devices of its platform, or says that it does not
   CHECK_THAT(job.launch("mpirun", "--steps 5").out, !contains("--backend"));
 }
 
+TEST_CASE("a job whose steps are long is told so long before its end that it can save") {
+  const TemporaryFolder folder;
+  const auto plan = folder / "plan.json";
+  const std::string where = " --platform xeon-2s-10gbe --devices 1 ",
+                    model = "'zoo:gpt?layers=12&hidden=768&heads=12&seq=512&vocab=8000' --batch 1024 ";
+  REQUIRE(rehearse("search " + model + "--plan dp=1,micro_batch=8 -o " + plan + where).status == 0);
+  const auto estimate = result_of(rehearse("estimate " + model + "--format json --plan " + plan + where));
+  const double step = estimate.at("step_seconds").at("high");
+  REQUIRE(step > 60);
+  const auto seconds_behind = [](const std::string& text, const std::string& words) {
+    const auto at = text.find(words);
+    REQUIRE(at != std::string::npos);
+    return std::stod(text.substr(at + words.size()));
+  };
+  const auto words = plan + where + "--steps 100 --checkpoint saved";
+  const auto notice = seconds_behind(rehearse("launch slurm " + words).out, "--signal=USR1@");
+  CHECK(notice > 2 * step);
+  CHECK(notice < 2 * step + 60);
+  CHECK(seconds_behind(rehearse("launch kubernetes " + words).out, "terminationGracePeriodSeconds: ") == notice);
+  CHECK(seconds_behind(rehearse("launch mpirun " + words).out, "sigkill_timeout ") + 10 == notice);
+}
+
 TEST_CASE("nodes that are not equal are a hostfile's matter, not a queue's") {
   const TemporaryFolder folder;
   const auto platform = folder / "two.json", plan = folder / "plan.json";
