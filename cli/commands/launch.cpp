@@ -11,6 +11,7 @@
 #include "cli/launch/placement.hpp"
 #include "cli/launch/supervise.hpp"
 #include "cli/plan_context.hpp"
+#include "cli/run_values.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -56,6 +57,7 @@ RunWords run_words(const std::vector<std::string>& words) {
 LaunchJob job_of(const LaunchOptions& o) {
   LaunchJob job;
   job.plan_file = o.plan;
+  if (!o.plan.ends_with(".json")) throw BadInput(o.plan, "the name of a plan file must end in .json: run takes another one for a model");
   job.plan = plan::read_plan_file(o.plan);
   if (job.plan.context.model.empty()) throw BadInput(o.plan, "names no model; write it with search -o");
   job.options = o.rest;
@@ -80,25 +82,40 @@ void require_startable(const LaunchJob& job, const Terminal& terminal) {
   for (const auto& w : of_plan) terminal.warn(w);
 }
 
-/// Nodes and the longest time, from the platform.
-void place_on_platform(LaunchJob& job, const LaunchOptions& o, const Terminal& terminal) {
-  auto platform = o.platform;
-  if (platform.platform.empty())
+/// Where it is started; nothing is known of it without a platform, which only mpirun can do without.
+std::optional<PlatformOptions> place_of(const LaunchOptions& o, const LaunchJob& job) {
+  auto place = o.platform;
+  const bool sized = place.nodes || place.devices;
+  if (place.platform.empty() && o.kind != "mpirun")
     throw BadInput("launch " + o.kind,
                    "needs --platform (and --nodes): how many ranks a node has, and how long the job takes, follow from it");
-  platform.framework = "rehearse";  // whatever the plan was searched as: run is what is started
-  place(job, load_platform(platform));
+  if (place.platform.empty() && sized)
+    throw BadInput(place.nodes ? "--nodes" : "--devices", "needs --platform: it says how many there are of it");
+  if (place.platform.empty()) return std::nullopt;
+  if (o.restarts > 0 && !sized) place.devices = job.plan.plan.ranks();  // --hosts say where they are
+  place.framework = "rehearse";                                         // whatever the plan was searched as: run is what is started
+  return place;
+}
+
+/// Everything about it that can be found out before it starts.
+LaunchJob checked_job(const LaunchOptions& o, const Terminal& terminal) {
+  auto job = job_of(o);
+  const auto platform = place_of(o, job);
+  if (platform) place(job, load_platform(*platform));
   if (o.kind != "mpirun") require_equal_nodes(job, o.kind);
   if (o.kind != "mpirun" && job.words.epochs)
     throw BadInput("--epochs", "the number of steps is not known before the job starts; give --steps, from which the time limit follows");
-  take_times(job, JobSetup(job.words.model, platform), terminal);
+  require_run_values(job.plan_file, job.options);
+  require_startable(job, terminal);
+  if (platform) take_times(job, JobSetup(job.words.model, *platform), terminal);
+  return job;
 }
 
 /// For fewer ranks than the plan wants: searched again, and written beside the checkpoints.
 std::string plan_for_fewer(const LaunchJob& job, const LaunchOptions& o, int ranks) {
   constexpr double kBudget = 20;  // seconds
   auto platform = o.platform;
-  platform.framework = "rehearse";  // as in place_on_platform()
+  platform.framework = "rehearse";  // as in place_of()
   platform.nodes.reset();
   platform.devices = ranks;
   const JobSetup setup(job.words.model, platform);
@@ -124,12 +141,10 @@ int launch(const LaunchOptions& o, Terminal& terminal) {
     throw BadInput(o.restarts > 0 ? "--restarts" : "--hosts", "is for launch mpirun; " + o.kind + " starts jobs again itself");
   for (const auto& [option, value] : {std::pair{"--image", o.image}, {"--volume", o.volume}})
     if (o.kind != "kubernetes" && value) throw BadInput(option, "is for launch kubernetes; leave it out");
-  auto job = job_of(o);
-  require_startable(job, terminal);
+  if (o.restarts == 0 && !o.hosts.empty()) throw BadInput("--hosts", "is for --restarts; the script takes mpirun's --hostfile");
+  const auto job = checked_job(o, terminal);
   const auto program = std::filesystem::read_symlink("/proc/self/exe").string();
   if (o.kind == "mpirun" && o.restarts > 0) return restart_when_lost(job, o, program, terminal);
-  if (o.kind == "mpirun" && !o.hosts.empty()) throw BadInput("--hosts", "is for --restarts; the script takes mpirun's --hostfile");
-  if (o.kind != "mpirun" || !o.platform.platform.empty()) place_on_platform(job, o, terminal);
   terminal.out() << (o.kind == "slurm"        ? slurm_script(job, program)
                      : o.kind == "kubernetes" ? kubernetes_manifest(job)
                                               : mpirun_script(job, program))

@@ -305,6 +305,30 @@ TEST_CASE("what launch cannot do is said before anything starts") {
   check_failure(rehearse("launch slurm nowhere.json"), 1, {"nowhere.json"});
 }
 
+TEST_CASE("what run would refuse hours later is refused before there is a script") {
+  const Planned job(2);
+  const auto [words, status, named] = GENERATE(table<std::string, int, std::string>({
+      {"--steps -5", 1, "--steps -5"},
+      {"--steps 0", 1, "--steps 0"},
+      {"--on-nan foo", 1, "--on-nan foo"},
+      {"--schedule foo", 1, "--schedule"},
+      {"--warmup -7", 1, "--warmup"},
+      {"--keep -3 --checkpoint saved", 1, "--keep -3"},
+      {"--checkpoint-every garbage --checkpoint saved", 1, "--checkpoint-every garbage"},
+      {"--checkpoint-every 5", 1, "--checkpoint DIR"},
+      {"--backend zork", 1, "zork"},
+      {"--shuffle maybe", 1, "--shuffle maybe"},
+      {"--stop-after 3", 1, "--eval-every"},
+      {"--dtype fp8", 3, "--dtype fp8"},
+      {"--dtype tf32 --backend onednn", 3, "--dtype tf32"},
+      {"--optimizer rprop --warmup 5", 3, "--warmup"},
+  }));
+  INFO(words);
+  check_failure(job.launch("slurm", "--platform dgx-a100 " + words), status, {named});
+  check_failure(job.launch("mpirun", words), status, {named});
+  check_failure(rehearse("run " + job.plan + " " + words), status, {named});
+}
+
 TEST_CASE("ranks that do not know each other refuse to train") {
   for (const std::string variable : {"SLURM_NTASKS", "PMI_SIZE"})
     check_failure(rehearse(std::string("run ") + kGpt + " --batch 4 --steps 1", 0, variable + "=2 "), 2,
