@@ -97,11 +97,37 @@ std::optional<PlatformOptions> place_of(const LaunchOptions& o, const LaunchJob&
   return place;
 }
 
+/// That more was named than the plan takes.
+void warn_of_spare_nodes(const LaunchJob& job, const PlatformOptions& o, const Terminal& terminal) {
+  const auto nodes = static_cast<std::int64_t>(job.nodes.size());
+  const int ranks = job.plan.plan.ranks();
+  const auto taken = ": the plan has " + std::to_string(ranks) + " ranks on " + std::to_string(nodes) + (nodes == 1 ? " node" : " nodes") +
+                     ", and no more are asked for";
+  if (o.nodes && *o.nodes > nodes) terminal.warn("--nodes " + std::to_string(*o.nodes) + taken);
+  if (o.devices && *o.devices > ranks) terminal.warn("--devices " + std::to_string(*o.devices) + taken);
+}
+
+/// The hosts of a job that is started here and now; empty: this machine.
+std::vector<Host> hosts_to_start_on(const LaunchOptions& o, const LaunchJob& job) {
+  if (o.restarts > 0 && job.words.checkpoint.empty())
+    throw BadInput("--restarts", "needs --checkpoint DIR among the options of run: that is what a restart goes on with");
+  if (o.hosts.empty()) return {};
+  if (o.platform.platform.empty())
+    throw BadInput("--hosts", "needs --platform: when one of them is lost, a plan for the others is searched on it");
+  auto hosts = hosts_of(o.hosts);
+  if (const int slots = slots_of(hosts), ranks = job.plan.plan.ranks(); slots < ranks)
+    throw BadInput("--hosts " + o.hosts, "have " + std::to_string(slots) + " of the " + std::to_string(ranks) +
+                                             " slots that the plan wants; write how many each has, such as node1:8,node2:8");
+  return hosts;
+}
+
 /// Everything about it that can be found out before it starts.
 LaunchJob checked_job(const LaunchOptions& o, const Terminal& terminal) {
   auto job = job_of(o);
+  job.hosts = hosts_to_start_on(o, job);
   const auto platform = place_of(o, job);
   if (platform) place(job, load_platform(*platform));
+  if (platform) warn_of_spare_nodes(job, o.platform, terminal);
   if (o.kind != "mpirun") require_equal_nodes(job, o.kind);
   if (o.kind != "mpirun" && job.words.epochs)
     throw BadInput("--epochs", "the number of steps is not known before the job starts; give --steps, from which the time limit follows");
@@ -126,11 +152,7 @@ std::string plan_for_fewer(const LaunchJob& job, const LaunchOptions& o, int ran
 }
 
 int restart_when_lost(const LaunchJob& job, const LaunchOptions& o, const std::string& program, Terminal& terminal) {
-  if (job.words.checkpoint.empty())
-    throw BadInput("--restarts", "needs --checkpoint DIR among the options of run: that is what a restart goes on with");
-  if (!o.hosts.empty() && o.platform.platform.empty())
-    throw BadInput("--hosts", "needs --platform: when one of them is lost, a plan for the others is searched on it");
-  SupervisionOptions options{o.restarts, hosts_of(o.hosts), [&](int ranks) { return plan_for_fewer(job, o, ranks); }};
+  SupervisionOptions options{o.restarts, [&](int ranks) { return plan_for_fewer(job, o, ranks); }};
   install_termination_handler();
   return supervise(job, program, options, terminal);
 }

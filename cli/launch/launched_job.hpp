@@ -20,6 +20,12 @@ struct RunWords {
   bool goes_on = false;  ///< --continue
 };
 
+/// Of a job that mpirun starts at once.
+struct Host {
+  std::string name;
+  int slots = 1;
+};
+
 struct NodeRanks {
   std::string device;  ///< what one rank has: "A100-SXM4-80GB"
   int ranks = 1, cores_per_rank = 1;
@@ -37,6 +43,7 @@ struct LaunchJob {
   plan::PlanFile plan;
   std::vector<std::string> options;  ///< of run, as they were given
   RunWords words;
+  std::vector<Host> hosts;       ///< empty: this machine
   bool on_gpus = false;          ///< every rank has one
   std::vector<NodeRanks> nodes;  ///< which the ranks fill in this order; empty: not known
   double longest_seconds = 0;    ///< upper bound of the estimate, with what it takes to start and to save; 0: unknown

@@ -10,16 +10,12 @@
 
 namespace rehearsal::cli {
 
-struct Host {
-  std::string name;
-  int slots = 1;
-};
 /// "a:8,b:8"; slots are 1 where none are given. Throws BadInput.
 [[nodiscard]] std::vector<Host> hosts_of(const std::string& text);
+[[nodiscard]] int slots_of(const std::vector<Host>&);
 
 struct SupervisionOptions {
   int restarts = 0;
-  std::vector<Host> hosts;  ///< empty: this machine
   /// A plan file for so many ranks, when fewer are left than the plan wants.
   std::function<std::string(int ranks)> plan_for;
 };

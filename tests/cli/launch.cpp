@@ -302,6 +302,13 @@ TEST_CASE("what launch cannot do is said before anything starts") {
   check_failure(job.launch("mpirun", "--resume x"), 1, {"--resume", "--checkpoint"});
   check_failure(job.launch("mpirun", "--lora 4"), 1, {job.plan, "was made for another training"});  // as the job would
   check_failure(job.launch("mpirun", "--restarts 1 --checkpoint c --hosts node1:none --platform dgx-a100"), 1, {"--hosts", "node1:8"});
+  check_failure(job.launch("mpirun", "--nodes 77"), 1, {"--nodes", "--platform"});
+  check_failure(job.launch("mpirun", "--devices 77"), 1, {"--devices", "--platform"});
+  const std::string saved = " --restarts 1 --checkpoint " + job.saved;
+  check_failure(job.launch("mpirun", "--platform nosuch" + saved), 1, {"nosuch"});
+  check_failure(job.launch("mpirun", "--platform nosuch --hosts a:1,b:1" + saved), 1, {"nosuch"});
+  check_failure(job.launch("mpirun", "--platform dgx-a100 --hosts a" + saved), 1, {"--hosts a", "1 of the 2 slots"});
+  CHECK_THAT(job.launch("slurm", "--platform dgx-a100 --nodes 7").err, contains("--nodes 7: the plan has 2 ranks on 1 node"));
   check_failure(rehearse("launch slurm nowhere.json"), 1, {"nowhere.json"});
 }
 
