@@ -10,6 +10,7 @@
 #include "cli/launch/best_plan.hpp"
 #include "cli/launch/placement.hpp"
 #include "cli/launch/supervise.hpp"
+#include "cli/launch/volume.hpp"
 #include "cli/plan_context.hpp"
 #include "cli/run_values.hpp"
 
@@ -69,6 +70,7 @@ LaunchJob job_of(const LaunchOptions& o) {
   if (job.words.goes_on && job.words.checkpoint.empty()) throw BadInput("--continue", "goes on with what --checkpoint DIR holds; give it");
   job.image = o.image.value_or(kUsualImage);
   job.volume = o.volume.value_or(kUsualVolume);
+  require_claim_name(job.volume);
   return job;
 }
 
@@ -164,7 +166,8 @@ int launch(const LaunchOptions& o, Terminal& terminal) {
   for (const auto& [option, value] : {std::pair{"--image", o.image}, {"--volume", o.volume}})
     if (o.kind != "kubernetes" && value) throw BadInput(option, "is for launch kubernetes; leave it out");
   if (o.restarts == 0 && !o.hosts.empty()) throw BadInput("--hosts", "is for --restarts; the script takes mpirun's --hostfile");
-  const auto job = checked_job(o, terminal);
+  auto job = checked_job(o, terminal);
+  if (o.kind == "kubernetes") name_in_volume(job, terminal);
   const auto program = std::filesystem::read_symlink("/proc/self/exe").string();
   if (o.kind == "mpirun" && o.restarts > 0) return restart_when_lost(job, o, program, terminal);
   terminal.out() << (o.kind == "slurm"        ? slurm_script(job, program)

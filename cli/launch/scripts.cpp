@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/launch/launched_job.hpp"
+#include "cli/launch/volume.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -43,8 +43,8 @@ std::string pod(const LaunchJob& job, const std::string& container) {
   const std::string i = "          ";
   return "      template:\n        spec:\n" + (container.find("launcher") == 0 ? std::string(i + "restartPolicy: OnFailure\n") : "") + i +
          "terminationGracePeriodSeconds: " + std::to_string(notice_of(job)) + "\n" + i + "containers:\n" + i + "- name: " + container +
-         "\n" + i + "  image: " + yaml(job.image) + "\n" + i + "  workingDir: /training\n" + i + "  volumeMounts:\n" + i +
-         "  - name: training\n" + i + "    mountPath: /training\n";
+         "\n" + i + "  image: " + yaml(job.image) + "\n" + i + "  workingDir: " + kVolumePlace + "\n" + i + "  volumeMounts:\n" + i +
+         "  - name: training\n" + i + "    mountPath: " + kVolumePlace + "\n";
 }
 
 std::string volumes(const LaunchJob& job) {

@@ -169,6 +169,22 @@ TEST_CASE("a manifest for Kubernetes is YAML with launcher and workers") {
   if (parsed.err.find("No module named") == std::string::npos) CHECK(parsed.out == "2\n");
 }
 
+TEST_CASE("pods see the volume alone, and a manifest has paths that they can see") {
+  const Planned job(8);
+  const auto ended =
+      job.launch("kubernetes", "--platform dgx-a100 --checkpoint saved --data tokens:/data/a.bin --metrics=/elsewhere/m.jsonl");
+  REQUIRE(ended.status == 0);
+  CHECK_THAT(ended.out, contains("- \"plan.json\"\n") && !contains(job.plan) && contains("- \"saved\"\n"));
+  CHECK_THAT(ended.err, contains("copy " + job.plan + " to its top") && contains("/data/a.bin, /elsewhere/m.jsonl should be below it"));
+  const auto there =
+      run_shell("cd " + (job.folder / "") +
+                " && \"" REHEARSAL_COMMAND "\" launch kubernetes plan.json --platform dgx-a100 --checkpoint /training/saved --steps 5");
+  CHECK(there.status == 0);
+  CHECK(there.err.empty());
+  for (const std::string bad : {"'Bad Name!'", "-a", "a_b", "Training"})
+    check_failure(job.launch("kubernetes", "--platform dgx-a100 --volume=" + bad), 1, {"--volume", "no name of Kubernetes"});
+}
+
 TEST_CASE("a script for mpirun trains as printed, and goes on when it is started again") {
   const Planned job(2);
   const auto ended = job.launch("mpirun", "--steps 6e0 --continue --checkpoint " + job.saved);
