@@ -153,7 +153,8 @@ std::string plan_for_fewer(const LaunchJob& job, const LaunchOptions& o, int ran
   return file;
 }
 
-int restart_when_lost(const LaunchJob& job, const LaunchOptions& o, const std::string& program, Terminal& terminal) {
+int restart_when_lost(LaunchJob job, const LaunchOptions& o, const std::string& program, Terminal& terminal) {
+  if (terminal.json()) job.options.insert(job.options.end(), {"--format", "json"});  // what is printed is the answer of run
   SupervisionOptions options{o.restarts, [&](int ranks) { return plan_for_fewer(job, o, ranks); }};
   install_termination_handler();
   return supervise(job, program, options, terminal);
@@ -170,10 +171,13 @@ int launch(const LaunchOptions& o, Terminal& terminal) {
   if (o.kind == "kubernetes") name_in_volume(job, terminal);
   const auto program = std::filesystem::read_symlink("/proc/self/exe").string();
   if (o.kind == "mpirun" && o.restarts > 0) return restart_when_lost(job, o, program, terminal);
-  terminal.out() << (o.kind == "slurm"        ? slurm_script(job, program)
-                     : o.kind == "kubernetes" ? kubernetes_manifest(job)
-                                              : mpirun_script(job, program))
-                 << std::flush;
+  const auto script = o.kind == "slurm"        ? slurm_script(job, program)
+                      : o.kind == "kubernetes" ? kubernetes_manifest(job)
+                                               : mpirun_script(job, program);
+  if (terminal.json())
+    terminal.print({{"schema", 1}, {"kind", o.kind}, {"script", script}});
+  else
+    terminal.out() << script << std::flush;
   return 0;
 }
 

@@ -19,7 +19,7 @@ bool is_in_volume(const std::string& path) {
 
 /// The path in "--metrics=/tmp/m.jsonl", "tokens:/data/a.bin?seq=4" or "/tmp/m.jsonl" as it stands there; empty: none that begins at the
 /// root or above the folder.
-std::string path_in(std::string word) {
+std::string outer_path(std::string word) {
   if (const auto equals = word.find('='); word.starts_with("--") && equals != std::string::npos) word.erase(0, equals + 1);
   const auto kind = word.find(":/");
   if (kind != std::string::npos && word.find('/') == kind + 1) word.erase(0, kind + 1);
@@ -50,7 +50,7 @@ void name_in_volume(LaunchJob& job, const Terminal& terminal) {
   auto words = job.options;
   words.push_back(job.words.model.model);
   for (const auto& word : words)
-    if (const auto path = path_in(word); !path.empty() && !is_in_volume(path)) outside.push_back(path);
+    if (const auto path = outer_path(word); !path.empty() && !is_in_volume(path)) outside.push_back(path);
   if (!outside.empty())
     terminal.warn("pods see the volume alone, at " + place + ", and what they write elsewhere is lost: " + joined(outside) +
                   " should be below it, or be written without a / in front");

@@ -169,6 +169,20 @@ TEST_CASE("a manifest for Kubernetes is YAML with launcher and workers") {
   if (parsed.err.find("No module named") == std::string::npos) CHECK(parsed.out == "2\n");
 }
 
+TEST_CASE("launch answers in JSON, too: with the script, or with what the training that it started answers") {
+  const Planned job(2);
+  for (const std::string words : {"slurm --platform dgx-a100", "kubernetes --platform dgx-a100", "mpirun"}) {
+    const auto kind = words.substr(0, words.find(' '));
+    const auto more = words.substr(kind.size()) + " --steps 5";
+    const auto result = result_of(job.launch(kind, more + " --format json"));
+    CHECK(result.at("schema") == 1);
+    CHECK(result.at("kind") == kind);
+    CHECK(result.at("script") == job.launch(kind, more).out);
+  }
+  const auto trained = result_of(job.launch("mpirun", "--restarts 1 --steps 5 --format json --checkpoint " + job.saved));
+  CHECK(trained.at("steps") == 5);
+}
+
 TEST_CASE("pods see the volume alone, and a manifest has paths that they can see") {
   const Planned job(8);
   const auto ended =
