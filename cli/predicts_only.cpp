@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "cli/command.hpp"
 #include "cli/on_this_machine.hpp"
+#include "cli/run_values.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -52,6 +53,8 @@ predict::DatasetFacts facts_of(const DataFlags& flags, const ModelOptions&) { th
 std::optional<int> reading_threads(const DataFlags& flags) {
   return flags.threads ? std::optional(flags.checked_threads(0)) : std::nullopt;
 }
+
+void require_run_values(const std::string&, const std::vector<std::string>&) {}
 
 Action add_run(CLI::App& app) { return refused(app); }
 Action add_calibrate(CLI::App& app) { return refused(app); }

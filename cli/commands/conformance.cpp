@@ -18,7 +18,7 @@ struct ConformanceOptions {
   bool gradients = false;
 };
 
-/// `skipped`: there is nothing to check. Refused cases count as skipped too.
+/// `skipped`: there is nothing to check. Of the counts that are printed, skipped are all that were not checked, refused cases among them.
 enum class Outcome : std::uint8_t { Pass, Fail, Refused, Skipped };
 struct CaseVerdict {
   Outcome outcome = Outcome::Pass;
@@ -55,6 +55,7 @@ CaseVerdict verdict_on(const BackendCase& one, std::size_t data_set, bool gradie
 }
 
 CaseVerdict verdict_on(const BackendCase& one, bool gradients) {
+  if (!one.unusable.empty()) return {Outcome::Refused, one.unusable};
   if (!one.faulty.empty()) return {Outcome::Skipped, one.faulty};
   CaseVerdict verdict;
   try {
@@ -72,6 +73,15 @@ std::string word_of(const CaseVerdict& verdict) {
   return kWords[static_cast<std::size_t>(verdict.outcome)];
 }
 
+/// Empty where the model cannot be read.
+std::string subject_if_read(const BackendCase& one) {
+  try {
+    return formats::subject_of(one);
+  } catch (const BadInput&) {
+    return {};
+  }
+}
+
 int conformance(const ConformanceOptions& o, Terminal& terminal) {
   std::vector<BackendCase> cases;
   for (const std::string& folder : o.folders) {
@@ -86,7 +96,7 @@ int conformance(const ConformanceOptions& o, Terminal& terminal) {
     if (!terminal.json())
       terminal.out() << one.name << ": " << word_of(verdict) << (verdict.reason.empty() ? "" : ": ") << verdict.reason << "\n"
                      << std::flush;
-    list.push_back({{"case", one.name}, {"operator", formats::subject_of(one)}, {"result", word_of(verdict)}, {"reason", verdict.reason}});
+    list.push_back({{"case", one.name}, {"operator", subject_if_read(one)}, {"result", word_of(verdict)}, {"reason", verdict.reason}});
   }
   const std::int64_t skipped = counts[2] + counts[3];
   if (terminal.json()) {

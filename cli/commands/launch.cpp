@@ -8,12 +8,11 @@
 #include "cli/counts.hpp"
 #include "cli/help/wrong_words.hpp"
 #include "cli/launch/best_plan.hpp"
-#include "cli/launch/launched_job.hpp"
+#include "cli/launch/placement.hpp"
 #include "cli/launch/supervise.hpp"
+#include "cli/launch/volume.hpp"
 #include "cli/plan_context.hpp"
-#include "cli/platform_options.hpp"
-#include "platforms/catalog.hpp"
-#include "predict/assessment.hpp"
+#include "cli/run_values.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -42,6 +41,7 @@ RunWords run_words(const std::vector<std::string>& words) {
   wanted.add_option("--checkpoint", found.checkpoint);
   wanted.add_option("--resume", found.resume);
   wanted.add_option("--plan", found.plan);
+  wanted.add_option("--backend", found.backend);
   wanted.add_flag("--continue", found.goes_on);
   std::vector<std::string> reversed(words.rbegin(), words.rend());
   auto with_model = reversed;
@@ -58,6 +58,7 @@ RunWords run_words(const std::vector<std::string>& words) {
 LaunchJob job_of(const LaunchOptions& o) {
   LaunchJob job;
   job.plan_file = o.plan;
+  if (!o.plan.ends_with(".json")) throw BadInput(o.plan, "the name of a plan file must end in .json: run takes another one for a model");
   job.plan = plan::read_plan_file(o.plan);
   if (job.plan.context.model.empty()) throw BadInput(o.plan, "names no model; write it with search -o");
   job.options = o.rest;
@@ -69,7 +70,7 @@ LaunchJob job_of(const LaunchOptions& o) {
   if (job.words.goes_on && job.words.checkpoint.empty()) throw BadInput("--continue", "goes on with what --checkpoint DIR holds; give it");
   job.image = o.image.value_or(kUsualImage);
   job.volume = o.volume.value_or(kUsualVolume);
-  job.ranks_per_node = job.plan.plan.ranks();
+  require_claim_name(job.volume);
   return job;
 }
 
@@ -83,54 +84,66 @@ void require_startable(const LaunchJob& job, const Terminal& terminal) {
   for (const auto& w : of_plan) terminal.warn(w);
 }
 
-/// Whether a name that a plan file has is that platform's; a file that is gone since is none.
-bool is_named(const platforms::Platform& platform, const std::string& name) {
-  try {
-    return platforms::load(name).name == platform.name;
-  } catch (const BadInput&) {
-    return false;
-  }
-}
-
-/// That the plan is for another machine, or needs more memory than this one has.
-void warn_of_machine(const LaunchJob& job, const platforms::Platform& platform, const predict::Assessment& a, const Terminal& terminal) {
-  const auto& words = job.plan.context.searched_on;
-  const auto on = words.find("platform");
-  if (on != words.end() && on->second.size() == 1 && !is_named(platform, on->second.front()))
-    terminal.warn(job.plan_file + " was searched on " + on->second.front() + "; on " + platform.name + " another plan may be quicker");
-  if (!a.fits()) terminal.warn("on " + platform.name + " the plan " + predict::shortage(a) + "; `rehearse search` finds one that fits");
-}
-
-/// Nodes, cores and the longest time, from the platform.
-void place(LaunchJob& job, const LaunchOptions& o, const Terminal& terminal) {
-  auto platform = o.platform;
-  if (platform.platform.empty())
+/// Where it is started; nothing is known of it without a platform, which only mpirun can do without.
+std::optional<PlatformOptions> place_of(const LaunchOptions& o, const LaunchJob& job) {
+  auto place = o.platform;
+  const bool sized = place.nodes || place.devices;
+  if (place.platform.empty() && o.kind != "mpirun")
     throw BadInput("launch " + o.kind,
                    "needs --platform (and --nodes): how many ranks a node has, and how long the job takes, follow from it");
-  platform.framework = "rehearse";  // whatever the plan was searched as: run is what is started
-  const JobSetup setup(job.words.model, platform);
-  const auto& group = setup.platform().nodes.front();
+  if (place.platform.empty() && sized)
+    throw BadInput(place.nodes ? "--nodes" : "--devices", "needs --platform: it says how many there are of it");
+  if (place.platform.empty()) return std::nullopt;
+  if (o.restarts > 0 && !sized) place.devices = job.plan.plan.ranks();  // --hosts say where they are
+  place.framework = "rehearse";                                         // whatever the plan was searched as: run is what is started
+  return place;
+}
+
+/// That more was named than the plan takes.
+void warn_of_spare_nodes(const LaunchJob& job, const PlatformOptions& o, const Terminal& terminal) {
+  const auto nodes = static_cast<std::int64_t>(job.nodes.size());
   const int ranks = job.plan.plan.ranks();
-  job.ranks_per_node = std::min(ranks, group.devices);
-  if (ranks % job.ranks_per_node != 0)
-    throw Refusal("plan " + plan::to_text(job.plan.plan) + " is for " + std::to_string(ranks) + " ranks, which do not fill nodes of " +
-                  std::to_string(job.ranks_per_node) + " devices");
-  job.nodes = ranks / job.ranks_per_node;
-  job.cores_per_rank = std::max(1, group.host_cores / job.ranks_per_node);
-  if (job.words.epochs)
+  const auto taken = ": the plan has " + std::to_string(ranks) + " ranks on " + std::to_string(nodes) + (nodes == 1 ? " node" : " nodes") +
+                     ", and no more are asked for";
+  if (o.nodes && *o.nodes > nodes) terminal.warn("--nodes " + std::to_string(*o.nodes) + taken);
+  if (o.devices && *o.devices > ranks) terminal.warn("--devices " + std::to_string(*o.devices) + taken);
+}
+
+/// The hosts of a job that is started here and now; empty: this machine.
+std::vector<Host> hosts_to_start_on(const LaunchOptions& o, const LaunchJob& job) {
+  if (o.restarts > 0 && job.words.checkpoint.empty())
+    throw BadInput("--restarts", "needs --checkpoint DIR among the options of run: that is what a restart goes on with");
+  if (o.hosts.empty()) return {};
+  if (o.platform.platform.empty())
+    throw BadInput("--hosts", "needs --platform: when one of them is lost, a plan for the others is searched on it");
+  auto hosts = hosts_of(o.hosts);
+  if (const int slots = slots_of(hosts), ranks = job.plan.plan.ranks(); slots < ranks)
+    throw BadInput("--hosts " + o.hosts, "have " + std::to_string(slots) + " of the " + std::to_string(ranks) +
+                                             " slots that the plan wants; write how many each has, such as node1:8,node2:8");
+  return hosts;
+}
+
+/// Everything about it that can be found out before it starts.
+LaunchJob checked_job(const LaunchOptions& o, const Terminal& terminal) {
+  auto job = job_of(o);
+  job.hosts = hosts_to_start_on(o, job);
+  const auto platform = place_of(o, job);
+  if (platform) place(job, load_platform(*platform));
+  if (platform) warn_of_spare_nodes(job, o.platform, terminal);
+  if (o.kind != "mpirun") require_equal_nodes(job, o.kind);
+  if (o.kind != "mpirun" && job.words.epochs)
     throw BadInput("--epochs", "the number of steps is not known before the job starts; give --steps, from which the time limit follows");
-  constexpr double kDefaultSteps = 10, kSlack = 1.1, kStart = 600;  // seconds to start, to read data, and to save
-  const auto assessment = setup.predictor().closed(job.plan.plan);
-  warn_of_machine(job, setup.platform(), assessment, terminal);
-  job.step_seconds = assessment.step_seconds.high;
-  const double steps = job.words.steps ? static_cast<double>(*job.words.steps) : kDefaultSteps;
-  job.longest_seconds = steps * job.step_seconds * kSlack + kStart;
+  require_run_values(job.plan_file, job.options);
+  require_startable(job, terminal);
+  if (platform) take_times(job, JobSetup(job.words.model, *platform), terminal);
+  return job;
 }
 
 /// For fewer ranks than the plan wants: searched again, and written beside the checkpoints.
 std::string plan_for_fewer(const LaunchJob& job, const LaunchOptions& o, int ranks) {
   constexpr double kBudget = 20;  // seconds
   auto platform = o.platform;
+  platform.framework = "rehearse";  // as in place_of()
   platform.nodes.reset();
   platform.devices = ranks;
   const JobSetup setup(job.words.model, platform);
@@ -140,12 +153,9 @@ std::string plan_for_fewer(const LaunchJob& job, const LaunchOptions& o, int ran
   return file;
 }
 
-int restart_when_lost(const LaunchJob& job, const LaunchOptions& o, const std::string& program, Terminal& terminal) {
-  if (job.words.checkpoint.empty())
-    throw BadInput("--restarts", "needs --checkpoint DIR among the options of run: that is what a restart goes on with");
-  if (!o.hosts.empty() && o.platform.platform.empty())
-    throw BadInput("--hosts", "needs --platform: when one of them is lost, a plan for the others is searched on it");
-  SupervisionOptions options{o.restarts, hosts_of(o.hosts), [&](int ranks) { return plan_for_fewer(job, o, ranks); }};
+int restart_when_lost(LaunchJob job, const LaunchOptions& o, const std::string& program, Terminal& terminal) {
+  if (terminal.json()) job.options.insert(job.options.end(), {"--format", "json"});  // what is printed is the answer of run
+  SupervisionOptions options{o.restarts, [&](int ranks) { return plan_for_fewer(job, o, ranks); }};
   install_termination_handler();
   return supervise(job, program, options, terminal);
 }
@@ -156,16 +166,18 @@ int launch(const LaunchOptions& o, Terminal& terminal) {
     throw BadInput(o.restarts > 0 ? "--restarts" : "--hosts", "is for launch mpirun; " + o.kind + " starts jobs again itself");
   for (const auto& [option, value] : {std::pair{"--image", o.image}, {"--volume", o.volume}})
     if (o.kind != "kubernetes" && value) throw BadInput(option, "is for launch kubernetes; leave it out");
-  auto job = job_of(o);
-  require_startable(job, terminal);
+  if (o.restarts == 0 && !o.hosts.empty()) throw BadInput("--hosts", "is for --restarts; the script takes mpirun's --hostfile");
+  auto job = checked_job(o, terminal);
+  if (o.kind == "kubernetes") name_in_volume(job, terminal);
   const auto program = std::filesystem::read_symlink("/proc/self/exe").string();
   if (o.kind == "mpirun" && o.restarts > 0) return restart_when_lost(job, o, program, terminal);
-  if (o.kind == "mpirun" && !o.hosts.empty()) throw BadInput("--hosts", "is for --restarts; the script takes mpirun's --hostfile");
-  if (o.kind != "mpirun" || !o.platform.platform.empty()) place(job, o, terminal);
-  terminal.out() << (o.kind == "slurm"        ? slurm_script(job, program)
-                     : o.kind == "kubernetes" ? kubernetes_manifest(job)
-                                              : mpirun_script(job, program))
-                 << std::flush;
+  const auto script = o.kind == "slurm"        ? slurm_script(job, program)
+                      : o.kind == "kubernetes" ? kubernetes_manifest(job)
+                                               : mpirun_script(job, program);
+  if (terminal.json())
+    terminal.print({{"schema", 1}, {"kind", o.kind}, {"script", script}});
+  else
+    terminal.out() << script << std::flush;
   return 0;
 }
 

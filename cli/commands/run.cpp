@@ -5,22 +5,18 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "base/arithmetic.hpp"
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "base/units.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
-#include "cli/counts.hpp"
-#include "cli/data_options.hpp"
 #include "cli/evaluating.hpp"
-#include "cli/goodput_options.hpp"
-#include "cli/help/help_page.hpp"
 #include "cli/metrics.hpp"
 #include "cli/plan_context.hpp"
 #include "cli/platform_options.hpp"
 #include "cli/resuming.hpp"
 #include "cli/run_history.hpp"
+#include "cli/run_options.hpp"
 #include "cli/step_prediction.hpp"
 #include "cli/training_log.hpp"
 #include "cli/training_result.hpp"
@@ -39,30 +35,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct RunOptions {
-  ModelOptions model;
-  DataFlags data;
-  std::vector<std::string> eval;
-  std::string plan, machine, backend = "auto", metrics, trace, checkpoint, resume, trained, on_nan = "stop";
-  std::optional<std::int64_t> steps;
-  std::optional<double> epochs;
-  std::string schedule = "constant";
-  std::string checkpoint_every;
-  int keep = 1;
-  bool keep_best = false, go_on = false;
-  std::int64_t warmup = 0, log_every = 0, eval_every = 0, stop_after = 0;
-};
-
-/// `rehearse run plan.json`: the plan file names the model.
-void take_model_of_plan(RunOptions& o) {
-  const auto& path = o.model.model;
-  if (!o.plan.empty() || !path.ends_with(".json")) return;
-  const auto context = plan::read_plan_file(path).context;
-  if (context.model.empty()) throw BadInput(path, "names no model; write rehearse run MODEL --plan " + path);
-  o.plan = std::exchange(o.model.model, {});
-  take_context(o.model, context);
-}
-
 plan::Plan plan_of(const RunOptions& o, const graph::TrainingGraph& training, int ranks, std::vector<std::string>& warnings) {
   if (o.plan.empty()) {
     plan::Plan plan;
@@ -74,16 +46,12 @@ plan::Plan plan_of(const RunOptions& o, const graph::TrainingGraph& training, in
 
 /// Of the whole training, `done` included: epochs count samples, and steps that are done may have had another batch.
 std::int64_t steps_of(const RunOptions& o, const exec::DataSource& data, std::int64_t batch, const exec::CheckpointHeader& done) {
-  if (o.steps && o.epochs) throw BadInput("--steps and --epochs", "give one of them");
   if (o.epochs) {
-    if (!(*o.epochs > 0)) throw BadInput("--epochs", "must be above 0");
     if (data.samples() == 0) throw BadInput("--epochs", "synthetic data has no end; use --steps");
     const double left = *o.epochs * static_cast<double>(data.samples()) - static_cast<double>(done.samples);
     return done.step + std::max<std::int64_t>(done.step == 0 ? 1 : 0, static_cast<std::int64_t>(left / static_cast<double>(batch)));
   }
-  const auto steps = o.steps.value_or(10);
-  if (steps < 1) throw BadInput("--steps " + std::to_string(steps), "must be at least 1");
-  return steps;
+  return o.steps.value_or(10);
 }
 
 /// What is evaluated on.
@@ -92,20 +60,6 @@ exec::DataOptions held_out_data(const RunOptions& o, const exec::Communicator& w
 }
 
 bool keeps_or_reads(const RunOptions& o) { return !o.checkpoint.empty() || !o.resume.empty(); }
-
-exec::OnNan on_nan_of(const std::string& text) {
-  if (text == "stop") return exec::OnNan::Stop;
-  if (text == "skip") return exec::OnNan::Skip;
-  if (text == "go") return exec::OnNan::Go;
-  throw BadInput("--on-nan " + text, "use stop, skip or go");
-}
-
-/// Precisions that only units of a GPU have are known to predictions alone.
-void check_precision(const std::string& dtype) {
-  if (find_arithmetic(dtype)->predicted_alone)
-    throw Refusal("--dtype " + dtype +
-                  ": no kernel here computes in it; run takes f32, f64, f16 or bf16, and tf32 with --backend cuda (estimates know it)");
-}
 
 /// A folder of checkpoints that this run does not go on with.
 void warn_of_other_training(const RunOptions& o, std::vector<std::string>& warnings) {
@@ -117,40 +71,9 @@ void warn_of_other_training(const RunOptions& o, std::vector<std::string>& warni
                      "), which are kept; use --continue to go on with that training, or give this one another folder");
 }
 
-exec::SavingOptions saving_options(const RunOptions& o) {
-  exec::SavingOptions options{o.checkpoint, 0, 0, o.keep, o.keep_best, exec::is_checkpoint_of(o.checkpoint, o.resume) ? o.resume : ""};
-  if (!o.checkpoint_every.empty()) {
-    const auto every = checkpoint_every(o.checkpoint_every);
-    options.every = every.steps.value_or(0);
-    options.every_seconds = every.time.value_or(Seconds(0)).value();
-  }
-  if (o.keep < 1) throw BadInput("--keep " + std::to_string(o.keep), "must be at least 1");
-  if (o.checkpoint.empty() && (!o.checkpoint_every.empty() || o.keep != 1 || o.keep_best))
-    throw BadInput(!o.checkpoint_every.empty() ? "--checkpoint-every" : o.keep_best ? "--keep-best" : "--keep", "needs --checkpoint DIR");
-  if (o.keep_best && o.eval_every == 0)
-    throw BadInput("--keep-best", "the best is the one with the lowest loss on --eval data; give --eval-every N");
-  return options;
-}
-
 /// Under the linear rule the warm-up begins at the rate of the base batch (Goyal et al. 2017, section 2.2), else at 0.
 double warmup_from(const ModelOptions& model, std::int64_t batch) {
   return model.lr_scaling == "linear" ? std::min(1.0, 1 / rate_scaling(model, batch)) : 0;
-}
-
-/// What would otherwise be found out after the training.
-void check_outputs(const RunOptions& o) {
-  (void)saving_options(o);
-  if (o.go_on && o.checkpoint.empty()) throw BadInput("--continue", "goes on with what --checkpoint DIR holds; give it");
-  if (o.go_on && !o.resume.empty()) throw BadInput("--continue and --resume", "give one of them");
-  for (const auto& [flag, value] : {std::pair{"--log-every", o.log_every}, {"--eval-every", o.eval_every}, {"--stop-after", o.stop_after}})
-    if (value < 0) throw BadInput(flag + (" " + std::to_string(value)), "must be a positive number");
-  if (o.eval_every > 0 && o.eval.empty()) throw BadInput("--eval-every", "needs --eval DATA, what to evaluate on");
-  if (o.eval_every > 0 && o.eval == std::vector<std::string>{"synthetic"})
-    throw BadInput("--eval synthetic", "has no target, so that there is no loss to compare; give files");
-  if (o.stop_after > 0 && o.eval_every == 0) throw BadInput("--stop-after", "counts evaluations; give --eval-every N");
-  for (const auto& file : {o.trace, o.trained})
-    if (!file.empty()) require_place(file);
-  if (!o.eval.empty()) exec::require_data(o.eval);
 }
 
 /// The model file with the trained weights.
@@ -300,23 +223,15 @@ exec::TrainingOutcome watched(exec::Executor& executor, const exec::Training& jo
   return outcome;
 }
 
-void check_rate(const RunOptions& o) {
-  const exec::LearningRate rate(o.schedule, o.warmup);
-  const auto& optimizer = graph::optimizer_row(optimizer_of(o.model).name);
-  if (!rate.constant() && !optimizer.follows_rate)
-    throw Refusal("optimizer " + std::string(optimizer.name) + ": --lr is where its steps begin, and they follow no " +
-                  (exec::LearningRate(o.schedule, 0).constant() ? "--warmup" : "--schedule") + "; leave it out, or take another optimizer");
-}
-
 /// What must be right before anything is loaded.
 void check_request(const RunOptions& o) {
-  check_precision(o.model.dtype);
-  check_outputs(o);
-  check_rate(o);
-  (void)on_nan_of(o.on_nan);
-  (void)o.data.options(o.model.seed, 1);
+  o.check_values();
+  for (const auto& file : {o.trace, o.trained})
+    if (!file.empty()) require_place(file);
   exec::require_data(o.data.data);
-  if (!o.eval.empty()) exec::require_same_classes(o.data.data, o.eval);
+  if (o.eval.empty()) return;
+  exec::require_data(o.eval);
+  exec::require_same_classes(o.data.data, o.eval);
 }
 
 /// What rank 0 will compare with, where a calibration is given that has something to say of this training.
@@ -387,15 +302,13 @@ void find_what_goes_on(RunOptions& o, exec::Communicator& world) {
 }
 
 int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
-  take_model_of_plan(o);
-  if (element_type(o.model) == DType::F16 && o.model.loss_scale.empty()) o.model.loss_scale = "dynamic";
+  o.take_plan();
   check_request(o);
   find_what_goes_on(o, world);
   std::vector<std::string> warnings;
   const auto training = load_training(o.model, warnings, Purpose::Train);
   const exec::LearningRate rate(o.schedule, o.warmup, warmup_from(o.model, training.batch));
-  const bool wide = element_type(o.model) == DType::F64 && o.backend == "auto";
-  const auto made = exec::make_backend({wide ? "reference" : o.backend, world.local_rank(), o.model.dtype == "tf32"});
+  const auto made = exec::make_backend({o.kernels(), world.local_rank(), o.model.dtype == "tf32"});
   const auto& backend = *made;
   plan::LoweringOptions lowering;
   lowering.threads = exec::threads_per_rank(world);
@@ -427,56 +340,11 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
   return static_cast<int>(outcome.interrupted ? ExitStatus::Interrupted : ExitStatus::Done);
 }
 
-void add_course_to(CLI::App& app, RunOptions& o) {
-  const OptionGroup group(app, "How long it is trained");
-  as_count(app.add_option("--steps", o.steps, "optimizer steps (default 10)"));
-  app.add_option("--epochs", o.epochs, "passes over the data, instead of --steps");
-  app.add_option("--schedule", o.schedule,
-                 "of the learning rate: constant, step, cosine, polynomial or linear, with parameters as in step:every=30,factor=0.1");
-  app.add_option("--warmup", o.warmup, "steps in which the learning rate rises to its value");
-  app.add_option("--on-nan", o.on_nan, "what a loss that is not finite does: stop (default), skip (the step is left out) or go (on)");
-}
-
-void add_checkpoints_to(CLI::App& app, RunOptions& o) {
-  const OptionGroup group(app, "Checkpoints");
-  app.add_option("--checkpoint", o.checkpoint, "folder to save to");
-  app.add_option("--checkpoint-every", o.checkpoint_every,
-                 "between checkpoints: steps such as 500, or a time such as 10min; 0: only at the end (default)");
-  app.add_option("--keep", o.keep, "so many checkpoints stay, the last ones (default 1)");
-  app.add_flag("--keep-best", o.keep_best, "and the one with the lowest loss on --eval data");
-  app.add_option("--resume", o.resume, "folder of a checkpoint to continue from, with --steps further steps");
-  app.add_flag("--continue", o.go_on,
-               "go on with what --checkpoint holds, where it holds something; --steps and --epochs are those of the whole training then");
-}
-
-void add_watching_to(CLI::App& app, RunOptions& o) {
-  const OptionGroup group(app, "Watching it");
-  app.add_option("--eval", o.eval, "data as for --data, on which the trained model is evaluated")->take_all()->allow_extra_args(false);
-  app.add_option("--eval-every", o.eval_every, "and every so many steps of training");
-  app.add_option("--stop-after", o.stop_after, "so many evaluations without a lower loss end the training");
-  app.add_option("--metrics", o.metrics,
-                 "JSON lines, one a step; a table where the name ends in .csv; TensorBoard's events where it has tfevents");
-  app.add_flag("--noise-scale", o.model.noise_scale,
-               "measure the gradient noise scale, and from it the critical batch: into --metrics and the result; where each part of the "
-               "batch is one sample (micro_batch=1) also the norm of every sample's gradient (of --metrics: in JSON lines alone)");
-  app.add_option("--log-every", o.log_every, "steps between lines of progress (default: a line a second at most)");
-  app.add_option("--trace", o.trace, "where to write what was measured");
-  app.add_option("--machine", o.machine,
-                 "a calibration of this machine: the step is predicted by it, and both are kept beside it (rehearse history)");
-}
-
 }  // namespace
 
 Action add_run(CLI::App& app) {
   auto o = std::make_shared<RunOptions>();
-  o->model.add_to(app);
-  o->data.add_to(app);
-  add_course_to(app, *o);
-  add_checkpoints_to(app, *o);
-  add_watching_to(app, *o);
-  app.add_option("--plan", o->plan, "compact text or a plan file; default: data parallel over the ranks started");
-  app.add_option("--backend", o->backend, exec::backend_names());
-  app.add_option("--export", o->trained, "where to write the model with its trained weights");
+  o->add_to(app);
   return [o](Terminal& terminal) {
     install_termination_handler();
     exec::MpiSession mpi(&terminal.err());

@@ -1,5 +1,7 @@
 #include "cli/launch/process.hpp"
 
+#include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,18 +68,26 @@ class Bereft {
   Clock::time_point latest_, next_look_;
 };
 
+/// In the child: out of reach of the terminal's Ctrl-C, which the parent hears and passes on; ended when the parent is.
+void become_apart() {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  const int nothing = open("/dev/null", O_RDONLY);  // who reads from the terminal behind its back is stopped
+  if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, SIG_DFL);
+}
+
 }  // namespace
 
 pid_t start_process(const std::vector<std::string>& words) {
   const pid_t child = fork();
   if (child < 0) throw EnvironmentFailure(std::string("no process could be started: ") + std::strerror(errno));
   if (child > 0) return child;
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, SIG_DFL);
+  become_apart();
   std::vector<char*> arguments;
   for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   execvp(arguments[0], arguments.data());
-  constexpr int kNotFound = 127;
   _exit(kNotFound);
 }
 

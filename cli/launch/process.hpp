@@ -8,7 +8,10 @@
 
 namespace rehearsal::cli {
 
-/// Throws EnvironmentFailure where no process can be made; a program that is not there ends with 127.
+inline constexpr int kNotFound = 127;  ///< how a program ends that is not there, as a shell says it
+
+/// In a process group of its own, without input, and told to end (SIGTERM) when this process ends. Throws EnvironmentFailure where no
+/// process can be made.
 [[nodiscard]] pid_t start_process(const std::vector<std::string>& words);
 
 /// How a process ended.

@@ -3,12 +3,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/launch/launched_job.hpp"
+#include "cli/launch/volume.hpp"
 
 namespace rehearsal::cli {
 namespace {
-
-constexpr int kNoticeSeconds = 120;  ///< between the signal and the end of the time: a step and a checkpoint
 
 bool is_plain(const std::string& word) {
   return !word.empty() && std::ranges::all_of(word, [](unsigned char c) {
@@ -44,8 +42,9 @@ std::string yaml_list(const std::vector<std::string>& words, const std::string& 
 std::string pod(const LaunchJob& job, const std::string& container) {
   const std::string i = "          ";
   return "      template:\n        spec:\n" + (container.find("launcher") == 0 ? std::string(i + "restartPolicy: OnFailure\n") : "") + i +
-         "containers:\n" + i + "- name: " + container + "\n" + i + "  image: " + yaml(job.image) + "\n" + i + "  workingDir: /training\n" +
-         i + "  volumeMounts:\n" + i + "  - name: training\n" + i + "    mountPath: /training\n";
+         "terminationGracePeriodSeconds: " + std::to_string(notice_of(job)) + "\n" + i + "containers:\n" + i + "- name: " + container +
+         "\n" + i + "  image: " + yaml(job.image) + "\n" + i + "  workingDir: " + kVolumePlace + "\n" + i + "  volumeMounts:\n" + i +
+         "  - name: training\n" + i + "    mountPath: " + kVolumePlace + "\n";
 }
 
 std::string volumes(const LaunchJob& job) {
@@ -53,7 +52,25 @@ std::string volumes(const LaunchJob& job) {
   return i + "volumes:\n" + i + "- name: training\n" + i + "  persistentVolumeClaim:\n" + i + "    claimName: " + yaml(job.volume) + "\n";
 }
 
+/// What the file of mpirun has to say.
+std::string hostfile(const std::vector<NodeRanks>& nodes) {
+  if (nodes.size() < 2) return {};
+  std::string text = "# FILE has a line for each node, in this order:\n";
+  for (const auto& [count, node] : equal_nodes(nodes))
+    text += "#   " + std::to_string(count) + " x NAME slots=" + std::to_string(node.ranks) + "   (" + node.device + ")\n";
+  return text;
+}
+
 }  // namespace
+
+std::vector<EqualNodes> equal_nodes(const std::vector<NodeRanks>& nodes) {
+  std::vector<EqualNodes> kinds;
+  for (const auto& node : nodes) {
+    if (kinds.empty() || !(kinds.back().node == node)) kinds.push_back({0, node});
+    ++kinds.back().count;
+  }
+  return kinds;
+}
 
 std::string quoted(const std::vector<std::string>& words) {
   std::string text;
@@ -68,9 +85,17 @@ std::vector<std::string> command_of(const LaunchJob& job, const std::string& pro
   return words;
 }
 
-std::vector<std::string> mpirun_words(const LaunchJob& job) {
-  constexpr double kSave = 8, kSteps = 2;
-  const auto patience = static_cast<long long>(std::ceil(kSave + kSteps * job.step_seconds));
+long long patience_of(const LaunchJob& job) {
+  constexpr double kStart = 8, kEach = 2;
+  return static_cast<long long>(std::ceil(kStart + kEach * (job.step_seconds + job.save_seconds)));
+}
+
+long long notice_of(const LaunchJob& job) {
+  constexpr long long kLeast = 120, kPassOn = 10;
+  return std::max(kLeast, patience_of(job) + kPassOn);
+}
+
+std::vector<std::string> mpirun_words(const LaunchJob& job, long long patience) {
   return {"mpirun", "-n", std::to_string(job.plan.plan.ranks()), "--mca", "odls_base_sigkill_timeout", std::to_string(patience)};
 }
 
@@ -78,11 +103,14 @@ std::string slurm_script(const LaunchJob& job, const std::string& program) {
   std::string text = "#!/bin/bash\n";
   const auto option = [&](const std::string& words) { text += "#SBATCH --" + words + "\n"; };
   option("job-name=rehearse");
-  option("nodes=" + std::to_string(job.nodes));
-  option("ntasks-per-node=" + std::to_string(job.ranks_per_node));
-  option("cpus-per-task=" + std::to_string(job.cores_per_rank));
+  const auto& node = job.nodes.front();
+  option("nodes=" + std::to_string(job.nodes.size()));
+  option("ntasks-per-node=" + std::to_string(node.ranks));
+  option("cpus-per-task=" + std::to_string(node.cores_per_rank));
+  if (job.on_gpus) option("gres=gpu:" + std::to_string(node.ranks));
   option("time=" + slurm_time(job.longest_seconds));
-  option("signal=USR1@" + std::to_string(kNoticeSeconds));
+  constexpr long long kMostOfSlurm = 65535;
+  option("signal=USR1@" + std::to_string(std::min(kMostOfSlurm, notice_of(job))));
   option("requeue");
   option("open-mode=append");
   option("output=rehearse-%j.log");
@@ -96,29 +124,31 @@ std::string slurm_script(const LaunchJob& job, const std::string& program) {
 }
 
 std::string mpirun_script(const LaunchJob& job, const std::string& program) {
-  auto words = mpirun_words(job);
+  auto words = mpirun_words(job, patience_of(job));
   const auto command = command_of(job, program);
   words.insert(words.end(), command.begin(), command.end());
-  return "#!/bin/bash\n# The plan is " + plan::to_text(job.plan.plan) + ". On several nodes add --hostfile FILE behind mpirun.\nexec " +
-         quoted(words) + "\n";
+  return "#!/bin/bash\n# The plan is " + plan::to_text(job.plan.plan) + ". On several nodes add --hostfile FILE behind mpirun.\n" +
+         hostfile(job.nodes) + "exec " + quoted(words) + "\n";
 }
 
 std::string kubernetes_manifest(const LaunchJob& job) {
-  auto words = mpirun_words(job);
+  auto words = mpirun_words(job, patience_of(job));
   const auto command = command_of(job, "rehearse");
   words.insert(words.end(), command.begin(), command.end());
+  const auto& node = job.nodes.front();
   const std::string i = "          ";
+  const auto gpus = job.on_gpus ? i + "    limits:\n" + i + "      nvidia.com/gpu: " + std::to_string(node.ranks) + "\n" : std::string();
   std::string text =
       "# For the MPI Operator of Kubeflow (kubectl apply -f THIS_FILE). The image holds rehearse, Open MPI and sshd;\n"
       "# the volume is shared by all pods, and holds plan, data and checkpoints.\n"
       "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata:\n  name: rehearse\nspec:\n";
-  text += "  slotsPerWorker: " + std::to_string(job.ranks_per_node) + "\n  runPolicy:\n    cleanPodPolicy: Running\n    backoffLimit: 10\n";
+  text += "  slotsPerWorker: " + std::to_string(node.ranks) + "\n  runPolicy:\n    cleanPodPolicy: Running\n    backoffLimit: 10\n";
   if (job.longest_seconds > 0)
     text += "    activeDeadlineSeconds: " + std::to_string(static_cast<long long>(std::ceil(job.longest_seconds))) + "\n";
   text += "  mpiReplicaSpecs:\n    Launcher:\n      replicas: 1\n" + pod(job, "launcher") + i + "  command:\n" +
           yaml_list(words, i + "  ") + volumes(job);
-  text += "    Worker:\n      replicas: " + std::to_string(job.nodes) + "\n" + pod(job, "worker") + i + "  resources:\n" + i +
-          "    requests:\n" + i + "      cpu: " + yaml(std::to_string(job.ranks_per_node * job.cores_per_rank)) + "\n" + volumes(job);
+  text += "    Worker:\n      replicas: " + std::to_string(job.nodes.size()) + "\n" + pod(job, "worker") + i + "  resources:\n" + gpus + i +
+          "    requests:\n" + i + "      cpu: " + yaml(std::to_string(node.ranks * node.cores_per_rank)) + "\n" + volumes(job);
   return text;
 }
 

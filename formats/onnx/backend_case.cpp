@@ -36,10 +36,7 @@ void read_tolerances(const fs::path& file, BackendCase& one) {
   one.absolute = json.value("atol", one.absolute);
 }
 
-BackendCase folder_case(const fs::path& folder) {
-  BackendCase one;
-  one.name = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
-  one.model = (folder / "model.onnx").string();
+void read_folder(const fs::path& folder, BackendCase& one) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (entry.is_directory() && entry.path().filename().string().starts_with("test_data_set"))
       one.data_sets.push_back(entry.path().string());
@@ -49,6 +46,18 @@ BackendCase folder_case(const fs::path& folder) {
   for (const auto& [name, reason] : kFaulty)
     if (one.name == name) one.faulty = reason;
   read_tolerances(folder / "data.json", one);
+}
+
+/// One that is broken leaves those beside it alone.
+BackendCase folder_case(const fs::path& folder) {
+  BackendCase one;
+  one.name = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+  one.model = (folder / "model.onnx").string();
+  try {
+    read_folder(folder, one);
+  } catch (const BadInput& error) {
+    one.unusable = error.what();
+  }
   return one;
 }
 
@@ -122,8 +131,10 @@ std::string numbered(const std::string& folder, const char* side, std::size_t i)
   return (fs::path(folder) / (std::string(side) + "_" + std::to_string(i) + ".pb")).string();
 }
 
+/// `stored`: names of inputs that have their values in the model, and need no file.
 std::vector<CaseValue> read_side(const std::string& folder, const char* side,
-                                 const google::protobuf::RepeatedPtrField<onnx::ValueInfoProto>& infos) {
+                                 const google::protobuf::RepeatedPtrField<onnx::ValueInfoProto>& infos,
+                                 const std::set<std::string>& stored) {
   std::vector<CaseValue> values;
   for (std::size_t i = 0; fs::exists(numbered(folder, side, i)); ++i) {
     const std::string path = numbered(folder, side, i);
@@ -131,7 +142,16 @@ std::vector<CaseValue> read_side(const std::string& folder, const char* side,
       throw BadInput(path, "the model has " + std::to_string(infos.size()) + " of these only");
     values.push_back(ValueReader(path).read(infos[static_cast<int>(i)]));
   }
+  for (std::size_t i = values.size(); i < static_cast<std::size_t>(infos.size()); ++i)
+    if (const auto& name = infos[static_cast<int>(i)].name(); !stored.contains(name))
+      throw BadInput(numbered(folder, side, i), "is not there, and the model has '" + name + "'");
   return values;
+}
+
+std::set<std::string> stored_names(const onnx::GraphProto& graph) {
+  std::set<std::string> stored;
+  for (const auto& tensor : graph.initializer()) stored.insert(tensor.name());
+  return stored;
 }
 
 /// 0, 1/n, 2/n, ... in the shape of the input; open dimensions are 1.
@@ -145,8 +165,7 @@ CaseValue counting_input(const onnx::ValueInfoProto& info) {
 }
 
 DataSet light_data_set(const BackendCase& one, const onnx::GraphProto& graph) {
-  std::set<std::string> stored;
-  for (const auto& tensor : graph.initializer()) stored.insert(tensor.name());
+  const auto stored = stored_names(graph);
   DataSet data;
   for (const auto& info : graph.input()) {
     if (!stored.contains(info.name())) data.inputs.push_back(counting_input(info));
@@ -231,7 +250,8 @@ DataSet read_data_set(const BackendCase& one, std::size_t i) {
   const ModelFile file = read_model(one.model);
   if (one.data_sets.empty()) return light_data_set(one, file.model.graph());
   const std::string& folder = one.data_sets.at(i);
-  DataSet data{read_side(folder, "input", file.model.graph().input()), read_side(folder, "output", file.model.graph().output())};
+  const auto& graph = file.model.graph();
+  DataSet data{read_side(folder, "input", graph.input(), stored_names(graph)), read_side(folder, "output", graph.output(), {})};
   if (data.outputs.empty()) throw BadInput(folder, "holds no expected output");
   return data;
 }

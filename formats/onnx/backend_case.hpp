@@ -27,15 +27,17 @@ struct BackendCase {
   std::vector<std::string> data_sets;       ///< folders; empty: the light form
   std::string faulty;                       ///< why the published case contradicts itself; empty: it does not
   double relative = 1e-3, absolute = 1e-7;  ///< |result - expected| <= absolute + relative |expected|
+  std::string unusable{};                   ///< why its folder is no case after all; empty: it is one
 };
 
 /// The case in `path`, or those in the folders below it, by name. Throws BadInput when there is none.
 [[nodiscard]] std::vector<BackendCase> find_backend_cases(const std::string& path);
 
-/// What a case is about: the operators of its file when they are one kind, else what its name says ("expanded" bodies of functions).
+/// What a case is about; throws BadInput where the model cannot be read. The operators of its file when they are one kind, else what its
+/// name says ("expanded" bodies of functions).
 [[nodiscard]] std::string subject_of(const BackendCase& one);
 
-/// Data set number i. Throws BadInput naming the file that does not fit its model.
+/// Data set number i. Throws BadInput naming the file that is not there, or does not fit its model.
 [[nodiscard]] DataSet read_data_set(const BackendCase& one, std::size_t i);
 [[nodiscard]] inline std::size_t data_sets_of(const BackendCase& one) { return one.data_sets.empty() ? 1 : one.data_sets.size(); }
 
