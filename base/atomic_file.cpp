@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -15,6 +16,15 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& path, int error) {
   throw EnvironmentFailure("cannot write " + path + ": " + std::strerror(error));
+}
+
+void write_all(int descriptor, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const auto written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) refuse(path, errno);
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
 }
 
 /// A temporary file that disappears unless it was renamed.
@@ -31,14 +41,7 @@ class Temporary {
     if (!renamed_) ::unlink(path_.c_str());
   }
 
-  void write(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const auto written = ::write(descriptor_, bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) refuse(target_, errno);
-      bytes.remove_prefix(static_cast<std::size_t>(written));
-    }
-  }
+  void write(std::string_view bytes) { write_all(descriptor_, bytes, target_); }
 
   void finish() {
     const mode_t mask = ::umask(0);
@@ -68,7 +71,37 @@ void flush_folder(const std::filesystem::path& folder) {
   ::close(descriptor);
 }
 
+/// Behind symbolic links, so that the link stays.
+std::string behind_links(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_symlink(path, error)) return path;
+  const auto target = std::filesystem::weakly_canonical(path, error);
+  return error ? path : target.string();
+}
+
+/// What is no file of a disk stays what it is: a device, a pipe, or whatever the standard output is.
+void write_into(const std::string& path, std::string_view bytes) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (descriptor < 0) refuse(path, errno);
+  try {
+    write_all(descriptor, bytes, path);
+  } catch (const Error&) {
+    ::close(descriptor);
+    throw;
+  }
+  if (::close(descriptor) != 0) refuse(path, errno);
+}
+
 }  // namespace
+
+bool is_replaceable(const std::string& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) return true;
+  if (!std::filesystem::is_regular_file(status)) return false;
+  constexpr std::string_view kOpen[] = {"/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/"};  // a file that somebody has open
+  return std::ranges::none_of(kOpen, [&](std::string_view beginning) { return path.starts_with(beginning); });
+}
 
 void require_place(const std::string& path) {
   std::error_code error;
@@ -80,10 +113,12 @@ void require_place(const std::string& path) {
 
 void write_file_atomically(const std::string& path, std::string_view bytes) {
   require_place(path);
-  Temporary file(path);
+  if (!is_replaceable(path)) return write_into(path, bytes);
+  const auto target = behind_links(path);
+  Temporary file(target);
   file.write(bytes);
   file.finish();
-  flush_folder(folder_of(path));
+  flush_folder(folder_of(target));
 }
 
 }  // namespace rehearsal

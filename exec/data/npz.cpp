@@ -11,6 +11,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/atomic_file.hpp"
 #include "base/error.hpp"
 
 namespace rehearsal::exec {
@@ -179,6 +180,7 @@ std::map<std::string, NpyArray> read_npz(const std::string& path) {
 }
 
 void write_npz(const std::string& path, const std::map<std::string, NpyArray>& arrays) {
+  if (!is_replaceable(path)) throw BadInput(path, "is no file on a disk, which an archive needs; name one");
   const auto temporary = path + ".part";
   int code = 0;
   zip_t* archive = zip_open(temporary.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code);

@@ -1,12 +1,14 @@
 #include "base/atomic_file.hpp"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "base/error.hpp"
 #include "tests/catch.hpp"
@@ -66,6 +68,39 @@ TEST_CASE("a disk that fills up leaves the old file and nothing else") {
   }
   CHECK(content(folder.file("x")) == "old");
   CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("a link stays, and what it leads to is written") {
+  const Folder folder;
+  write_file_atomically(folder.file("x"), "old");
+  std::filesystem::create_symlink("x", folder.file("link"));
+  write_file_atomically(folder.file("link"), "new");
+  CHECK(std::filesystem::is_symlink(folder.file("link")));
+  CHECK(content(folder.file("x")) == "new");
+  std::filesystem::create_symlink("y", folder.file("to nothing"));
+  write_file_atomically(folder.file("to nothing"), "first");
+  CHECK(content(folder.file("y")) == "first");
+  CHECK(folder.entries() == 4);
+}
+
+TEST_CASE("a pipe is written into, and stays one") {
+  const Folder folder;
+  const auto pipe = folder.file("pipe");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK_FALSE(is_replaceable(pipe));
+  std::string read;
+  std::thread reader([&] { read = content(pipe); });
+  write_file_atomically(pipe, "through it");
+  reader.join();
+  CHECK(read == "through it");
+  CHECK(std::filesystem::is_fifo(pipe));
+  CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("devices and the standard output are no files that another may take the place of") {
+  for (const auto* path : {"/dev/null", "/dev/full", "/dev/stdout", "/proc/self/fd/1"}) CHECK_FALSE(is_replaceable(path));
+  CHECK(is_replaceable("/dev/shm/no-such-file"));
+  CHECK_THROWS_AS(write_file_atomically("/proc/self/cmdline", "x"), EnvironmentFailure);  // not even root may
 }
 
 TEST_CASE("a folder in the way, or none, is refused by name") {
