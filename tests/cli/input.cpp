@@ -7,12 +7,16 @@
 
 namespace {
 
-constexpr const char* kPictures = " --dataset samples=1M,bytes=200kB ";
+constexpr const char* kPictures = " --dataset samples=1M,bytes=1.28MB ";
 
 std::string resnet(const std::string& options) {
   return "estimate zoo:resnet50 --format json --platform dgx-a100 --nodes 2 --batch 2048 --dtype bf16 --plan dp=16 " + options;
 }
 nlohmann::json estimate(const std::string& options) { return result_of(rehearse(resnet(options))); }
+nlohmann::json estimate_on(int nodes, const std::string& options) {
+  return result_of(rehearse("estimate zoo:resnet50 --format json --platform dgx-a100 --nodes " + std::to_string(nodes) +
+                            " --batch 2048 --dtype bf16 " + options));
+}
 double value(const nlohmann::json& answer, const char* key) { return answer.at(key).at("value").get<double>(); }
 
 /// A machine of the catalogue with storage of 100 MB/s and cores that decode 100 MB/s.
@@ -28,8 +32,8 @@ std::string with_storage(const std::string& name, const std::string& file) {
 TEST_CASE("estimate says that a step waits for the storage, for how long, and what follows") {
   const auto alone = estimate("");
   const auto bound = estimate(kPictures);
-  // A node wants 1024 samples of 200 kB, and has 1.25 GB/s while both read: 0.16384 s.
-  const double pace = 1024 * 200e3 / 1.25e9, computing = value(alone, "step_seconds");
+  // A node wants 1024 samples of 1.28 MB, and has 8 GB/s while two of 32 read: 0.16384 s.
+  const double pace = 1024 * 1.28e6 / 8e9, computing = value(alone, "step_seconds");
   REQUIRE(computing < 0.9 * pace);
   CHECK_FALSE(alone.contains("input"));
   CHECK(value(bound, "step_seconds") == Approx(pace));
@@ -40,21 +44,21 @@ TEST_CASE("estimate says that a step waits for the storage, for how long, and wh
   CHECK(input.at("waiting_seconds") == Approx(pace - computing));
   CHECK(input.at("bound") == true);
   CHECK(input.at("bound_by") == "storage");
-  CHECK(input.at("bytes") == Approx(2048 * 200e3));
+  CHECK(input.at("bytes") == Approx(2048 * 1.28e6));
   CHECK(bound.at("breakdown").at("io") == Approx(pace - computing));
   CHECK_THAT(input.at("says").get<std::string>(), contains("bound by storage"));
   CHECK_THAT(input.at("rests_on").get<std::string>(), contains("SuperPOD"));
   // A tenth of the bytes hides behind computing.
-  const auto hidden = estimate("--dataset samples=1M,bytes=20kB");
+  const auto hidden = estimate("--dataset samples=1M,bytes=128kB");
   CHECK(value(hidden, "step_seconds") == Approx(computing));
   CHECK(hidden.at("input").at("bound") == false);
   CHECK_FALSE(hidden.at("input").contains("bound_by"));
 }
 
 TEST_CASE("an epoch that fills the cache is counted apart from those that use it") {
-  // 500 steps of 2048 are an epoch of 1,024,000 samples: 102.4 GB at 100 kB each, 82 ms of reading a step.
-  const auto dataset = std::string("--dataset samples=1024k,bytes=200kB --epochs 10 --cache ");
-  const auto whole = estimate(dataset + "global=200GB");  // two nodes hold all
+  // 500 steps of 2048 are an epoch of 1,024,000 samples: 1.31 TB at 1.28 MB each, 164 ms of reading a step.
+  const auto dataset = std::string("--dataset samples=1024k,bytes=1.28MB --epochs 10 --cache ");
+  const auto whole = estimate(dataset + "global=1.28TB");  // two nodes hold all
   const auto& input = whole.at("input");
   const double first = 0.16384, later = value(input, "computing_seconds");
   CHECK(value(whole, "step_seconds") == Approx(later));
@@ -64,23 +68,28 @@ TEST_CASE("an epoch that fills the cache is counted apart from those that use it
   CHECK(value(whole, "cost_dollars") == Approx(2 * 40.97 / 3600 * (500 * first + 4500 * later)));
   CHECK(input.at("from").at("storage") == 0);
   // A quarter of the samples: that much less is read.
-  const auto quarter = estimate(dataset + "node=51.2GB");
+  const auto quarter = estimate(dataset + "node=327.68GB");
   CHECK(value(quarter, "step_seconds") == Approx(0.75 * first));
   CHECK(quarter.at("input").at("from").at("own_cache") == Approx(0.25));
-  const auto clairvoyant = estimate(dataset + "node:clairvoyant=51.2GB");
+  const auto clairvoyant = estimate(dataset + "node:clairvoyant=327.68GB");
   CHECK(clairvoyant.at("input").at("from").at("own_cache") > 0.25);
   CHECK(value(clairvoyant, "total_seconds") < value(quarter, "total_seconds"));
-  const auto page_cache = estimate(dataset + "node:lru=51.2GB");
+  const auto page_cache = estimate(dataset + "node:lru=327.68GB");
   CHECK(value(page_cache, "total_seconds") > value(quarter, "total_seconds"));
   // The end of a training that may fail is no earlier than that.
   CHECK(value(quarter.at("goodput"), "finished_seconds") >= value(quarter, "total_seconds"));
 }
 
 TEST_CASE("other figures of storage are tried with --vary") {
-  const auto answer = estimate(std::string(kPictures) + "--vary node.storage.bandwidth_while_all=x0.5,x10");
+  const auto answer = estimate(std::string(kPictures) + "--vary node.storage.bandwidth=x0.5,x2 --vary nodes=2,4,8");
   const auto& rows = answer.at("vary");
   CHECK(value(rows.at(0), "step_seconds") == Approx(2 * 0.16384));
   CHECK(value(rows.at(1), "step_seconds") < 0.16384);
+  // More nodes of the cluster that this plan does not use leave it what it is.
+  for (std::size_t n = 2; n < 5; ++n) CHECK(value(rows.at(n), "step_seconds") == Approx(0.16384));
+  // 32 nodes read 40 GB/s together: 8 that all read have 5 each, and a quarter of the samples.
+  const auto eight = estimate_on(8, std::string("--plan dp=64,zero=1") + kPictures);
+  CHECK(eight.at("input").at("storage_seconds").get<double>() == Approx(256 * 1.28e6 / 5e9));
 }
 
 TEST_CASE("a step that is played is no shorter than its samples take to come") {
