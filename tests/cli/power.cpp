@@ -141,7 +141,7 @@ TEST_CASE("estimate says in which hour and region a training emits and costs lea
   // Nodes that wait for others to fail are rented, too: eight devices more.
   auto of_two = std::string(kQuestion);
   of_two.replace(of_two.find("--nodes 1"), 9, "--nodes 2");
-  const auto spared = result_of(rehearse("estimate " + of_two + length + "--spares 8 --hours " + path));
+  const auto spared = result_of(rehearse("estimate " + of_two + length + "--spares 8 --replacement 1s --hours " + path));
   const double rent = value(spared.at("goodput"), "cost_dollars");
   CHECK(rent == Approx(2 * value(end, "cost_dollars")).epsilon(1e-3));
   CHECK(spared.at("hours")[0].at("cost_dollars").get<double>() == Approx(rent));
