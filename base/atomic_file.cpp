@@ -59,10 +59,6 @@ class Temporary {
   bool renamed_ = false;
 };
 
-std::filesystem::path folder_of(const std::filesystem::path& file) {
-  return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
-}
-
 /// The new name itself survives a power failure only after this; file systems without it (EINVAL) have nothing to flush.
 void flush_folder(const std::filesystem::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -71,12 +67,19 @@ void flush_folder(const std::filesystem::path& folder) {
   ::close(descriptor);
 }
 
-/// Behind symbolic links, so that the link stays.
+std::filesystem::path folder_of(const std::filesystem::path& file) {
+  return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+}
+
+/// Behind symbolic links, so that the link stays, whether there is something behind it yet or not.
 std::string behind_links(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as Linux follows
   std::error_code error;
-  if (!std::filesystem::is_symlink(path, error)) return path;
-  const auto target = std::filesystem::weakly_canonical(path, error);
-  return error ? path : target.string();
+  std::filesystem::path target = path;
+  for (int n = 0; n < kMostLinks && std::filesystem::is_symlink(target, error); ++n)
+    target = folder_of(target) / std::filesystem::read_symlink(target, error);
+  if (std::filesystem::is_symlink(target, error)) refuse(path, ELOOP);
+  return target.string();
 }
 
 /// What is no file of a disk stays what it is: a device, a pipe, or whatever the standard output is.

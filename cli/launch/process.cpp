@@ -22,8 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kKilled = 128;  ///< and the number of the signal
-
 int status_of(int code) { return WIFEXITED(code) ? WEXITSTATUS(code) : kKilled + WTERMSIG(code); }
 
 /// Neither ended nor waiting to be reaped: the state stands behind the name, which is in parentheses and may hold any letter.

@@ -8,7 +8,8 @@
 
 namespace rehearsal::cli {
 
-inline constexpr int kNotFound = 127;  ///< how a program ends that is not there, as a shell says it
+/// How programs end, as a shell says it: one that is not there, and (above this, by the number of the signal) one that was killed.
+inline constexpr int kNotFound = 127, kKilled = 128;
 
 /// In a process group of its own, without input, and told to end (SIGTERM) when this process ends. Throws EnvironmentFailure where no
 /// process can be made.
@@ -16,7 +17,7 @@ inline constexpr int kNotFound = 127;  ///< how a program ends that is not there
 
 /// How a process ended.
 struct ProcessEnd {
-  int status = 0;     ///< as a shell says it: 128 and the number of the signal that killed it
+  int status = 0;     ///< of a program that was killed: kKilled and the number of the signal
   bool hung = false;  ///< was ended because nothing ran below it any more
 };
 /// Waits for it. What asks this process to stop is passed on once as SIGUSR1, which mpirun hands to its ranks as it is. A launcher whose

@@ -10,7 +10,6 @@
 namespace rehearsal::cli {
 namespace {
 
-constexpr int kKilled = 128;  ///< and the number of the signal
 /// Seconds that mpirun leaves to the ranks beside one that has failed. Those that are told to end, by SIGUSR1, have all the time: they end
 /// together, when all is saved.
 constexpr long long kPatience = 1;

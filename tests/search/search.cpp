@@ -288,9 +288,10 @@ TEST_CASE("when nothing fits the search says by how much") {
 
 TEST_CASE("shapes of which every plan is refused are not said to be too large") {
   // 64 thousand weights on 80 GB each: whatever cannot be done, memory is no reason.
+  const auto platform = platforms::with_devices(platforms::load("dgx-a100"), 16);
   const auto predictor = predict::frameworks::framework_predictor(
-      {graph::zoo::build("gpt?layers=2&hidden=32&heads=2&seq=16&vocab=64", 16), "bf16", "adam", {}},
-      platforms::with_devices(platforms::load("dgx-a100"), 16), *costmodel::find_framework("megatron-core"));
+      {graph::zoo::build("gpt?layers=2&hidden=32&heads=2&seq=16&vocab=64", 16), "bf16", "adam", {}}, platform,
+      *costmodel::find_framework("megatron-core"));
   const auto result = found(*predictor, "time", {"dp", "tp", "pp", "cp", "zero", "micro_batch", "recompute"});
   CHECK(result.pruned.at("cannot run") > 0);
   CHECK(result.pruned.count("does not fit in memory") == 0);
