@@ -89,6 +89,7 @@ class Searching {
   [[nodiscard]] std::string why_none() {
     if (nearest_) return shortage_of(*nearest_) + with_other_keys(nearest_->plan);
     if (!last_refusal_.empty()) return last_refusal_;
+    if (!stopped_ && !assess(options_.fixed).empty()) return last_refusal_;  // no shape has its degrees, and it says why
     return stopped_ ? "the search was stopped before it found one" : "the space is empty";
   }
 

@@ -12,11 +12,11 @@ from rehearsal.errors import (BadInput, EnvironmentFailure, InternalError, Inter
                               UsageError)
 from rehearsal.models import export
 from rehearsal.results import (AnswerComparison, BudgetAnswer, Collectives, Estimate, Explanation, Inspection, Quantity, Result, Schedules,
-                               SearchResult, Simulation, Validation)
+                               SearchResult, Simulation, TargetAnswer, Validation)
 
 __all__ = [
     "AnswerComparison", "BadInput", "BudgetAnswer", "Collectives", "EnvironmentFailure", "Estimate", "Explanation", "Inspection", "InternalError",
-    "Interrupted", "Quantity", "Refusal", "RehearsalError", "RehearsalWarning", "Result", "Schedules", "SearchResult", "Simulation", "UsageError",
-    "Validation", "call", "collective", "estimate", "explain", "export", "inspect", "jobs", "report", "search", "simulate",
+    "Interrupted", "Quantity", "Refusal", "RehearsalError", "RehearsalWarning", "Result", "Schedules", "SearchResult", "Simulation", "TargetAnswer",
+    "UsageError", "Validation", "call", "collective", "estimate", "explain", "export", "inspect", "jobs", "report", "search", "simulate",
     "validate",
 ]

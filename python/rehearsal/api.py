@@ -9,7 +9,7 @@ from rehearsal.command import ask
 from rehearsal.errors import Interrupted, Refusal
 from rehearsal.models import as_argument
 from rehearsal.results import (AnswerComparison, BudgetAnswer, Collectives, Estimate, Explanation, Inspection, Schedules, SearchResult,
-                               Simulation, Validation)
+                               Simulation, TargetAnswer, Validation)
 
 if TYPE_CHECKING:
     from typing import Unpack  # Python 3.11; for type checkers alone
@@ -25,9 +25,16 @@ Inputs = Any
 @overload
 def estimate(model: Model, *, platform: o.Text, budget: o.Several, inputs: Inputs = None, **options: Any) -> BudgetAnswer: ...
 @overload
+def estimate(model: Model, *, platform: o.Text, to_loss: o.Number, inputs: Inputs = None, **options: Any) -> TargetAnswer: ...
+@overload
+def estimate(model: Model, *, platform: o.Text, to_accuracy: Union[o.Number, str], inputs: Inputs = None, **options: Any) -> TargetAnswer: ...
+@overload
+def estimate(model: Model, *, platform: o.Text, reached: str, inputs: Inputs = None, **options: Any) -> TargetAnswer: ...
+@overload
 def estimate(model: Model, *, platform: o.Text, inputs: Inputs = None, **options: Unpack[o.EstimateOptions]) -> Estimate: ...
-def estimate(model: Model, *, platform: o.Text, inputs: Inputs = None, **options: Any) -> Estimate | BudgetAnswer:
-    """What training costs on a platform: `rehearse estimate`. With `budget` what so much compute, money, time or energy buys.
+def estimate(model: Model, *, platform: o.Text, inputs: Inputs = None, **options: Any) -> Estimate | BudgetAnswer | TargetAnswer:
+    """What training costs on a platform: `rehearse estimate`. With `budget` what so much compute, money, time or energy buys; with
+    `to_loss`, `to_accuracy` or `reached` what larger batches save and cost on the way to a target.
 
     >>> answer = estimate("zoo:resnet50", platform="dgx-a100", batch=2048)
     >>> answer.plan, answer.ranks, answer.bottleneck
@@ -44,7 +51,8 @@ def estimate(model: Model, *, platform: o.Text, inputs: Inputs = None, **options
         answer = ask("estimate", [argument], {"platform": platform, **given})
     if "refused" in answer.document:  # though values of `vary` are not: they are in its document
         raise Refusal(answer.document["refused"], answer.document)
-    return (BudgetAnswer if given.get("budget") else Estimate).of(answer.document, answer.warnings)
+    kind = BudgetAnswer if given.get("budget") else TargetAnswer if "batches" in answer.document else Estimate
+    return kind.of(answer.document, answer.warnings)
 
 
 def search(model: Model, *, platform: Union[o.Text, Sequence[o.Text]], inputs: Inputs = None, **options: Unpack[o.SearchOptions]) -> SearchResult:

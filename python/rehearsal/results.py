@@ -135,6 +135,26 @@ class BudgetAnswer(Result):
 
 
 @dataclass(frozen=True)
+class TargetAnswer(Result):
+    """What larger batches save and cost on the way to a target: a row a batch."""
+
+    model: str
+    platform: str
+    batch: int
+    framework: str
+    target: str
+    rests_on: str
+    batches: list[dict[str, Any]]
+    critical_batch: Optional[float] = None  # larger than can be seen
+    quickest_batch: Optional[int] = None
+    cheapest_batch: Optional[int] = None
+    least_energy_batch: Optional[int] = None
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [flat(row) for row in self.batches]
+
+
+@dataclass(frozen=True)
 class Schedules(Result):
     """Several trainings on one cluster, under one policy after the other."""
 

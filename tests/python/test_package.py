@@ -103,6 +103,14 @@ class Answers(unittest.TestCase):
                                vary={"zero": [0, 3]})
         self.assertEqual([("refused" in row) for row in refused.exception.document["vary"]], [False, False])
 
+    def test_batches_on_the_way_to_a_target(self):
+        where = ["zoo:resnet50", "--platform", "dgx-a100", "--batch", "2048"]
+        found = rehearsal.estimate("zoo:resnet50", platform="dgx-a100", batch=2048, plan="dp=32", reached="1600:500,6400:200",
+                                   batches=[1024, 2048])
+        self.same(found, "estimate", *where, "--plan", "dp=32", "--reached", "1600:500,6400:200", "--batches", "1024,2048")
+        self.assertIsInstance(found, rehearsal.TargetAnswer)
+        self.assertEqual([row["batch"] for row in found.rows()], [1024, 2048])
+
     def test_search_and_its_plan_file(self):
         with TemporaryDirectory() as folder:
             plan = os.path.join(folder, "plan.json")

@@ -297,6 +297,14 @@ TEST_CASE("shapes of which every plan is refused are not said to be too large") 
   CHECK(result.pruned.count("does not fit in memory") == 0);
 }
 
+TEST_CASE("a plan that leaves nothing to search says itself why it cannot run") {
+  Megatron setting(8, 80e9);
+  SearchOptions options;
+  options.fixed = parse_plan("dp=3");
+  Progress progress;
+  CHECK_THROWS_WITH(search::search(*setting.predictor, options, progress), contains("3 replicas do not divide"));
+}
+
 TEST_CASE("when nothing fits that is searched, the search names what would") {
   // Adam's two moments and copy of 125 million weights are 1.5 GB: more than half of what a step of one short sample needs.
   auto platform = platforms::with_devices(platforms::load("dgx-a100"), 1);
