@@ -95,8 +95,11 @@ const UnitName& unit_for(double value, std::span<const UnitName> units) {
 
 std::string scaled(double value, std::span<const UnitName> units) {
   const auto& unit = unit_for(value, units);
+  const double shown = value / unit.factor;
+  const bool long_number = std::abs(shown) >= 999.5 && std::abs(shown) < 1e7;  // 1070 s, not 1.07e+03 s
   char buffer[64];
-  std::snprintf(buffer, sizeof buffer, "%.3g %.*s", value / unit.factor, static_cast<int>(unit.name.size()), unit.name.data());
+  std::snprintf(buffer, sizeof buffer, long_number ? "%.0f %.*s" : "%.3g %.*s", shown, static_cast<int>(unit.name.size()),
+                unit.name.data());
   return buffer;
 }
 

@@ -32,6 +32,9 @@ TEST_CASE("quantities print with three digits and a fitting unit") {
   CHECK(to_text(Bytes(0)) == "0 B");
   CHECK(to_text(Seconds(120)) == "120 s");
   CHECK(to_text(Seconds(0)) == "0 s");
+  CHECK(to_text(Seconds(1070.4)) == "1070 s");
+  CHECK(to_text(Seconds(0.9999)) == "1000 ms");
+  CHECK(to_text(Bytes(2.5e16)) == "25000 TB");
   CHECK(to_text(Bytes(0)) == "0 B");
 }
 
