@@ -238,10 +238,11 @@ class Searching {
       }
       useful_ = false;
       static_cast<void>(assess(plans[n]));
-      if (n == 0 && refused_ && is_refused(plans.back())) {  // nothing between can be what keeping everything and nothing cannot
-        result_.pruned[kCannotRun] += static_cast<std::int64_t>(plans.size() - 1);
-        return true;
-      }
+      if (n == 0 && (refused_ || too_large_))
+        if (const auto* why = why_none_between(plans.back())) {
+          result_.pruned[why] += static_cast<std::int64_t>(plans.size() - 1);
+          return true;
+        }
       if (!useful_ || plans[n].recompute.rule != plan::RecomputeRule::None || by == nullptr || !by->hurt_by_recomputing) continue;
       result_.pruned[kRecomputesInVain] += static_cast<std::int64_t>(plans.size() - n - 1);
       return true;
@@ -249,13 +250,17 @@ class Searching {
     return true;
   }
 
-  [[nodiscard]] bool is_refused(const plan::Plan& plan) {
+  /// Where the plan that keeps everything was refused or is too large: why those that keep less cannot be either, from the one that keeps
+  /// least. nullptr: they may.
+  [[nodiscard]] const char* why_none_between(const plan::Plan& least) {
     try {
-      static_cast<void>(predictor_.outlook(plan));
+      const auto outlook = predictor_.outlook(least);
+      if (outlook.fits() || !outlook.checked) return nullptr;
+      note_nearest({least, outlook.memory_bytes - outlook.memory_capacity, true});
+      return kDoesNotFit;
     } catch (const Refusal&) {
-      return true;
+      return refused_ ? kCannotRun : nullptr;
     }
-    return false;
   }
 
   std::string prune(const char* reason) {
@@ -265,7 +270,7 @@ class Searching {
 
   /// Empty when the plan was assessed and fits, or cannot win; otherwise why not.
   std::string assess(const plan::Plan& plan) {
-    refused_ = false;
+    refused_ = too_large_ = false;
     try {
       return assess_known(plan);
     } catch (const plan::NoMicroBatches& refusal) {
@@ -284,6 +289,7 @@ class Searching {
     const auto outlook = predictor_.outlook(plan);
     if (given_ && !outlook.fits() && outlook.may_fit() && may_fit(plan)) return "";
     if (!outlook.fits()) {
+      too_large_ = true;
       note_nearest({plan, outlook.memory_bytes - outlook.memory_capacity, outlook.checked});
       prune(kDoesNotFit);
       return shortage_text(outlook);
@@ -350,9 +356,9 @@ class Searching {
   std::set<std::string> scouted_;  ///< need not be assessed again
   std::int64_t walked_ = 0;
   bool stopped_ = false;
-  bool loops_ = true;     ///< until a plan with micro-batches has shown that the model has none
-  bool refused_ = false;  ///< the plan assessed last
-  bool useful_ = false;   ///< the plan assessed last fits, and keeps all limits (a limit of memory may need recomputation)
+  bool loops_ = true;                         ///< until a plan with micro-batches has shown that the model has none
+  bool refused_ = false, too_large_ = false;  ///< the plan assessed last
+  bool useful_ = false;  ///< the plan assessed last fits, and keeps all limits (a limit of memory may need recomputation)
   bool given_ = false;
   std::vector<predict::Assessment> doubtful_;
   double last_value_ = 0;
