@@ -89,8 +89,13 @@ class Searching {
   [[nodiscard]] std::string why_none() {
     if (nearest_) return shortage_of(*nearest_) + with_other_keys(nearest_->plan);
     if (!last_refusal_.empty()) return last_refusal_;
-    if (!stopped_ && !assess(options_.fixed).empty()) return last_refusal_;  // no shape has its degrees, and it says why
-    return stopped_ ? "the search was stopped before it found one" : "the space is empty";
+    if (stopped_) return "the search was stopped before it found one";
+    try {
+      static_cast<void>(predictor_.outlook(options_.fixed));  // no shape has its degrees: it says why
+    } catch (const Refusal& refusal) {
+      return refusal.what();
+    }
+    return "the space is empty";
   }
 
  private:
@@ -233,9 +238,7 @@ class Searching {
     const auto plans = space.recomputing(variant);
     for (std::size_t n = 0; n < plans.size(); ++n) {
       if (stops()) return false;
-      if (!scouted_.empty() && scouted_.contains(to_text(plans[n]))) {
-        continue;
-      }
+      if (!scouted_.empty() && scouted_.contains(to_text(plans[n]))) continue;
       useful_ = false;
       static_cast<void>(assess(plans[n]));
       if (n == 0 && (refused_ || too_large_))
@@ -294,8 +297,7 @@ class Searching {
       prune(kDoesNotFit);
       return shortage_text(outlook);
     }
-    const bool may_be_refused = given_ && !outlook.checked;  // which whoever gave it wants to know
-    if (!may_be_refused && !best_.may_enter(outlook)) {
+    if ((!given_ || outlook.checked) && !best_.may_enter(outlook)) {  // whoever gave a plan wants to know whether it is refused
       useful_ = least_excess(options_.limits, outlook, options_.steps) <= 0;
       prune(kCannotWin);
       return "";
