@@ -110,7 +110,7 @@ void require_place(const std::string& path) {
   std::error_code error;
   if (path.empty() || std::filesystem::is_directory(path, error))
     throw BadInput(path.empty() ? "''" : path, "is a folder or no name; name a file");
-  const auto folder = folder_of(path);
+  const auto folder = folder_of(behind_links(path));
   if (!std::filesystem::is_directory(folder, error)) throw BadInput(path, "the folder " + folder.string() + " does not exist");
 }
 

@@ -19,7 +19,7 @@
 namespace rehearsal::predict::frameworks {
 namespace {
 
-// Half the median error of published readings whose source is left out of the fit (docs/accuracy.md). Of 716 published runs that can be
+// Half the median error of published readings whose source is left out of the fit (docs/accuracy.md). Of 715 published runs that can be
 // asked whole, the one that needed most by prediction needed 1.8 % more than its device has, and ran.
 constexpr double kMemoryMargin = 0.036;
 

@@ -83,6 +83,14 @@ TEST_CASE("a link stays, and what it leads to is written") {
   CHECK(folder.entries() == 4);
 }
 
+TEST_CASE("a link that leads nowhere is refused before anything long has been done") {
+  const Folder folder;
+  std::filesystem::create_symlink("no-such-folder/x", folder.file("gone"));
+  CHECK_THROWS_WITH(require_place(folder.file("gone")), contains("gone") && contains("no-such-folder does not exist"));
+  std::filesystem::create_symlink("round", folder.file("round"));
+  CHECK_THROWS_WITH(require_place(folder.file("round")), contains("round") && contains("links"));
+}
+
 TEST_CASE("a pipe is written into, and stays one") {
   const Folder folder;
   const auto pipe = folder.file("pipe");
