@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/short_number.hpp"
 #include "base/statistics.hpp"
 
 namespace rehearsal::cli {
@@ -13,11 +14,7 @@ namespace {
 
 using traces::MetricsEntry;
 
-std::string text_of_number(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
-}
+std::string text_of_number(double value) { return short_number(value, 4); }
 
 /// Best value of a curve, for those that do not come to the target.
 struct Furthest {

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "base/short_number.hpp"
 #include "platforms/usual_figures.hpp"
 #include "predict/assessment.hpp"
 
@@ -33,17 +34,13 @@ std::vector<Used> used_of(const platforms::Platform& platform, int ranks) {
   return used;
 }
 
-std::string short_number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", value);
-  return text;
-}
+constexpr int kDigits = 3;  // of numbers in sentences
 
 /// "12 s", "3.4 h", "2 d"
 std::string duration(Seconds time) {
   constexpr std::pair<double, const char*> kUnits[] = {{2 * kDay, "d"}, {2 * 3600, "h"}, {2 * 60, "min"}};
   for (const auto& [least, unit] : kUnits)
-    if (time.value() >= least) return short_number(time.value() / (least / 2)) + " " + unit;
+    if (time.value() >= least) return short_number(time.value() / (least / 2), kDigits) + " " + unit;
   return to_text(time);
 }
 
@@ -134,7 +131,7 @@ class Circumstances {
     if (q_.failures_per_device_day) {
       failures_known_ = true;
       failures_per_second_ = a_.ranks * *q_.failures_per_device_day / kDay;
-      said = {"failures of a device in a day: " + short_number(*q_.failures_per_device_day) + " (--failures)"};
+      said = {"failures of a device in a day: " + short_number(*q_.failures_per_device_day, kDigits) + " (--failures)"};
     }
     says_.assign(said.begin(), said.end());
   }
@@ -206,7 +203,7 @@ class Circumstances {
     d.waits = share_without_spare(spares, replacement->value, d.between_failures);
     d.waiting = replacement->value / (spares + 1.0);
     says_.push_back(with_source("a node that failed is back after " + duration(replacement->value), *replacement) + ", with " +
-                    std::to_string(spares) + " to spare " + short_number(100 * d.waits) + " % of failures wait for one");
+                    std::to_string(spares) + " to spare " + short_number(100 * d.waits, kDigits) + " % of failures wait for one");
   }
 
   /// Nodes are replaced whole.
@@ -239,9 +236,10 @@ double steps_between(const Goodput& g, const std::optional<CheckpointEvery>& eve
       every->steps ? static_cast<double>(*every->steps) : std::max(1.0, std::round(every->time.value_or(g.run.step) / g.run.step));
   const double least = std::min(fewest_steps_between(g.run, g.disturbances), g.run.steps);
   if (steps < least)
-    throw Refusal("--checkpoint-every: " + short_number(steps) + " steps take " + duration(g.run.step * steps) + " and a checkpoint of " +
-                  to_text(g.checkpoint) + " is written in " + duration(g.writing) + ", so the next would wait for it; at least " +
-                  duration(g.run.step * least) + ", " + std::to_string(static_cast<std::int64_t>(least)) + " steps");
+    throw Refusal("--checkpoint-every: " + short_number(steps, kDigits) + " steps take " + duration(g.run.step * steps) +
+                  " and a checkpoint of " + to_text(g.checkpoint) + " is written in " + duration(g.writing) +
+                  ", so the next would wait for it; at least " + duration(g.run.step * least) + ", " +
+                  std::to_string(static_cast<std::int64_t>(least)) + " steps");
   return std::min(steps, g.run.steps);
 }
 

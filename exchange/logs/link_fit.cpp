@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/short_number.hpp"
 #include "costmodel/collective_library.hpp"
 #include "costmodel/constants.hpp"
 #include "costmodel/cost_model.hpp"
-#include "exchange/quantity_text.hpp"
 #include "platforms/json.hpp"
 #include "platforms/settings.hpp"
 #include "predict/collective_times.hpp"
@@ -30,7 +30,7 @@ struct LinkNames {
 constexpr LinkNames kInside{"intra", {"link.bandwidth", "link.latency"}};
 constexpr LinkNames kBetween{"nic", {"nic.bandwidth", "nic.latency"}};
 
-std::string factor_text(double factor) { return "x" + short_number(factor); }
+std::string factor_text(double factor) { return "x" + short_number(factor, 6); }
 
 platforms::Platform with_factors(const platforms::Platform& platform, const LinkNames& names, const Factors& factors) {
   auto changed = platform;
