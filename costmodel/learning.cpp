@@ -114,12 +114,9 @@ std::map<OfFamily, Mean> family_means(const Ratios& ratios, const Calibration& b
   return means;
 }
 
-Calibration without_training(const Calibration& c) {
-  Calibration result;
-  for (const auto& s : c.samples)
-    if (!s.from_training) result.samples.push_back(s);
-  fit(result);
-  return result;
+Calibration without_training(Calibration c) {
+  forget_training(c);
+  return c;
 }
 
 }  // namespace
@@ -145,6 +142,12 @@ bool merge_sample(Calibration& c, const Sample& fresh) {
   old.wall_median = mix(old.wall_median, fresh.wall_median);
   old.count += fresh.count;
   return false;
+}
+
+void forget_training(Calibration& c) {
+  std::erase_if(c.samples, [](const Sample& s) { return s.from_training; });
+  c.corrections.clear();
+  fit(c);
 }
 
 void learn_kernel_corrections(Calibration& c, const platforms::Device& device, const std::string& peak_key) {

@@ -23,6 +23,9 @@ bool merge_sample(Calibration&, const Sample&);
 /// The result depends on the samples alone, not on the order in which they were learned.
 void learn_kernel_corrections(Calibration&, const platforms::Device&, const std::string& peak_key);
 
+/// Takes back what training taught, samples and corrections, and fits again to what benchmarks measured.
+void forget_training(Calibration&);
+
 /// An observation of a mechanism: how long something took against what was predicted without the mechanism's correction.
 struct FactorObservation {
   double log_factor = 0;   ///< mean of log(measured / predicted)

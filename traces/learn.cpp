@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
+#include <sstream>
 #include <tuple>
 
 #include "base/error.hpp"
@@ -213,7 +215,7 @@ LearnOutcome learn(Calibration& calibration, const platforms::Platform& platform
     check(trace);
     refuse_another_device(calibration, trace);
     const bool known = learned_before(learning, trace);
-    outcome.traces.push_back({median_step_seconds(trace), predict(calibration, platform, trace), 0, known});
+    outcome.traces.push_back({median_step_seconds(trace), predict(calibration, platform, trace), 0, known, share_waiting_for_cores(trace)});
     if (known) continue;
     fresh.push_back(&trace);
     note_learned(learning, trace);
@@ -226,6 +228,14 @@ LearnOutcome learn(Calibration& calibration, const platforms::Platform& platform
   outcome.corrections = changes(calibration, learning);
   calibration = std::move(learning);
   return outcome;
+}
+
+std::int64_t forget(Calibration& c) {
+  std::istringstream learned(c.context.item(kLearnedKey));
+  const auto traces = std::distance(std::istream_iterator<std::string>(learned), {});
+  c.context.items.erase(kLearnedKey);
+  costmodel::forget_training(c);
+  return traces;
 }
 
 }  // namespace rehearsal::traces

@@ -17,6 +17,7 @@ namespace rehearsal::traces {
 struct Learned {
   double measured = 0, before = 0, after = 0;  ///< seconds of a step: median of those that are no warm-up
   bool known = false;                          ///< learned earlier already: nothing was taken from it again
+  double waiting = 0;                          ///< share of its kernels' time in which something else had their core
   [[nodiscard]] double error_before() const { return measured > 0 ? before / measured - 1 : 0; }
   [[nodiscard]] double error_after() const { return measured > 0 ? after / measured - 1 : 0; }
 };
@@ -34,5 +35,8 @@ struct LearnOutcome {
 /// Changes the calibration. `platform`: the machine on which the traces were measured.
 /// Throws BadInput when a trace was simulated or holds no step, or needs more ranks than the platform has; nothing is changed then.
 LearnOutcome learn(costmodel::Calibration&, const platforms::Platform& platform, std::span<const Trace> traces);
+
+/// Takes back what was learned from all traces, of how many it says; what `rehearse calibrate` measured stays.
+std::int64_t forget(costmodel::Calibration&);
 
 }  // namespace rehearsal::traces

@@ -106,4 +106,16 @@ std::vector<StepAccount> accounts(const RankTrace& rank, const std::vector<StepR
   return result;
 }
 
+double share_waiting_for_cores(const Trace& trace) {
+  const auto steps = counted_steps(trace);
+  const auto counted = [&](const Event& e) {
+    return std::any_of(steps.begin(), steps.end(), [&](const StepRecord& s) { return e.begin >= s.begin && e.end <= s.end; });
+  };
+  double taken = 0, busy = 0;
+  for (const auto& rank : trace.ranks)
+    for (const auto& e : rank.events)
+      if (!communicates(rank.kinds[e.kind]) && counted(e)) taken += e.end - e.begin, busy += e.busy;
+  return taken > 0 ? std::max(0.0, 1 - busy / taken) : 0;
+}
+
 }  // namespace rehearsal::traces

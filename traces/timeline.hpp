@@ -36,4 +36,7 @@ struct StepAccount {
 /// Accounts of one rank, one for each of `steps`.
 [[nodiscard]] std::vector<StepAccount> accounts(const RankTrace&, const std::vector<StepRecord>& steps);
 
+/// Share of the time of all kernels in the counted steps in which their thread did not run: it waited for a core that something else had.
+[[nodiscard]] double share_waiting_for_cores(const Trace&);
+
 }  // namespace rehearsal::traces

@@ -27,7 +27,11 @@ using Json = nlohmann::ordered_json;
 struct LearnOptions {
   std::vector<std::string> traces;
   std::string machine;
+  bool forget = false;
 };
+
+/// From which share of kernels' time that they waited for a core a run is said to have been disturbed: a quiet machine stays below a tenth.
+constexpr double kDisturbed = 0.25;
 
 /// The whole machine file, so that what learning does not touch stays as it was.
 Json read_machine_file(const std::string& path) {
@@ -66,7 +70,8 @@ Json json_of(const traces::LearnOutcome& outcome, const LearnOptions& o) {
                                  {"predicted_before_seconds", t.before},
                                  {"predicted_after_seconds", t.after},
                                  {"error_before", t.error_before()},
-                                 {"error_after", t.error_after()}});
+                                 {"error_after", t.error_after()},
+                                 {"waiting_for_cores_share", t.waiting}});
   }
   result["corrections"] = Json::array();
   for (const auto& c : outcome.corrections)
@@ -79,6 +84,19 @@ Json json_of(const traces::LearnOutcome& outcome, const LearnOptions& o) {
   result["samples_added"] = outcome.samples_added;
   result["samples_merged"] = outcome.samples_merged;
   return result;
+}
+
+void warn_of_traces(const traces::LearnOutcome& outcome, const LearnOptions& o, const Terminal& terminal) {
+  for (std::size_t n = 0; n < o.traces.size(); ++n) {
+    const auto& trace = outcome.traces[n];
+    if (trace.known) terminal.warn(o.traces[n] + " was learned before: nothing was taken from it again");
+    if (trace.waiting > kDisturbed)
+      terminal.warn(
+          o.traces[n] + ": " + std::to_string(std::lround(100 * trace.waiting)) +
+          " % of its kernels' time they waited for a core that something else had; predictions now expect as much. If that was not "
+          "usual, `rehearse learn --forget --into " +
+          o.machine + "` takes back what was learned");
+  }
 }
 
 void warn_of_odd(const costmodel::SiteRun& run, const Terminal& terminal) {
@@ -131,19 +149,31 @@ int learn_from_records(const LearnOptions& o, Terminal& terminal) {
   return 0;
 }
 
-int learn(const LearnOptions& o, Terminal& terminal) {
-  const auto is_trace = [](const std::string& path) { return std::ifstream(path) && traces::is_trace_file(path); };
-  if (std::all_of(o.traces.begin(), o.traces.end(), [&](const auto& path) { return std::ifstream(path) && !is_trace(path); }))
-    return learn_from_records(o, terminal);
-  auto file = read_machine_file(o.machine);
+/// What was learned from the traces that are given; of none, when what was learned before is only taken back.
+traces::LearnOutcome learn_from_traces(const LearnOptions& o, costmodel::Calibration& calibration, const Terminal& terminal) {
   const auto platform = platforms::read_platform_file(o.machine);
-  auto calibration = costmodel::read_calibration(o.machine);
   const auto outcome = traces::learn(calibration, platform, read_traces(o.traces, terminal));
-  for (std::size_t n = 0; n < o.traces.size(); ++n)
-    if (outcome.traces[n].known) terminal.warn(o.traces[n] + " was learned before: nothing was taken from it again");
+  warn_of_traces(outcome, o, terminal);
+  return outcome;
+}
+
+int learn(const LearnOptions& o, Terminal& terminal) {
+  if (o.traces.empty() && !o.forget)
+    throw WrongUsage("learn", "TRACE is missing, what to learn from; or --forget, which takes back what was learned");
+  const auto is_trace = [](const std::string& path) { return std::ifstream(path) && traces::is_trace_file(path); };
+  const bool of_records = !o.traces.empty() && std::all_of(o.traces.begin(), o.traces.end(),
+                                                           [&](const auto& path) { return std::ifstream(path) && !is_trace(path); });
+  if (of_records && o.forget)
+    throw WrongUsage("--forget", "is for what traces taught a machine file; to forget what records said, remove " + o.machine);
+  if (of_records) return learn_from_records(o, terminal);
+  auto file = read_machine_file(o.machine);
+  auto calibration = costmodel::read_calibration(o.machine);
+  const auto forgotten = o.forget ? traces::forget(calibration) : 0;
+  auto result = json_of(learn_from_traces(o, calibration, terminal), o);
+  if (o.forget) result["traces_forgotten"] = forgotten;
   file["calibration"] = Json::parse(costmodel::to_json_text(calibration));
   write_file_atomically(o.machine, file.dump(1) + "\n");
-  terminal.print(json_of(outcome, o));
+  terminal.print(result);
   return 0;
 }
 
@@ -152,9 +182,9 @@ int learn(const LearnOptions& o, Terminal& terminal) {
 Action add_learn(CLI::App& app) {
   auto o = std::make_shared<LearnOptions>();
   app.add_option("TRACE", o->traces,
-                 "traces that `rehearse run --trace` measured on this machine, or records of runs of a site, one JSON object a line")
-      ->required();
+                 "traces that `rehearse run --trace` measured on this machine, or records of runs of a site, one JSON object a line");
   app.add_option("--into", o->machine, "the machine file that calibrate wrote; changed in place")->required();
+  app.add_flag("--forget", o->forget, "takes back first what all traces taught until now; calibrate's measurements stay");
   return [o](Terminal& terminal) { return learn(*o, terminal); };
 }
 

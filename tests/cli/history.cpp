@@ -22,6 +22,14 @@ void check_refused(const std::string& path, const std::string& words) {
   }
 }
 
+/// A server as its datasheet has it, of which nothing was measured.
+void write_server(const std::string& path) {
+  const nlohmann::json server{{"schema", 1},
+                              {"platform", nlohmann::json::parse(rehearse("platform show xeon-2s-10gbe").out)},
+                              {"calibration", nlohmann::json::parse(costmodel::to_json_text({}))}};
+  write_text(path, server.dump());
+}
+
 }  // namespace
 
 TEST_CASE("records come back, and the week of each is known") {
@@ -62,11 +70,7 @@ TEST_CASE("a history that is none") {
 TEST_CASE("a training with a calibration is kept beside it") {
   const TemporaryFolder folder;
   const auto machine = folder / "machine.json";
-  // A server as its datasheet has it, of which nothing was measured.
-  const nlohmann::json server{{"schema", 1},
-                              {"platform", nlohmann::json::parse(rehearse("platform show xeon-2s-10gbe").out)},
-                              {"calibration", nlohmann::json::parse(costmodel::to_json_text({}))}};
-  write_text(machine, server.dump());
+  write_server(machine);
   const auto run = std::string("run ") + kGpt + " --batch 4 --steps 5 --format json --machine " + machine;
   const auto first = result_of(rehearse(run));
   CHECK(first.at("predicted_step_seconds").at("low") <= first.at("predicted_step_seconds").at("value"));
@@ -108,4 +112,30 @@ TEST_CASE("a calibration of another processor is said to be one") {
   const auto ended = rehearse(std::string("run ") + kGpt + " --batch 4 --steps 1 --machine " + machine);
   REQUIRE(ended.status == 0);
   CHECK_THAT(ended.err, contains("was measured on Babbage Analytical Engine, and this is "));
+}
+
+TEST_CASE("what traces taught a machine file can be taken back") {
+  const TemporaryFolder folder;
+  const auto machine = folder / "machine.json", trace = folder / "trace.json";
+  write_server(machine);
+  const auto untaught = nlohmann::json::parse(text_of(machine));
+  (void)result_of(rehearse(std::string("run ") + kGpt + " --batch 4 --steps 6 --format json --trace " + trace));
+  const auto learned = result_of(rehearse("learn " + trace + " --into " + machine + " --format json"));
+  CHECK(learned.at("learned")[0].at("waiting_for_cores_share") >= 0);
+  CHECK_FALSE(learned.contains("traces_forgotten"));
+  const auto taught = nlohmann::json::parse(text_of(machine));
+  CHECK(taught.at("calibration").at("samples").size() > untaught.at("calibration").at("samples").size());
+
+  const auto forgot = result_of(rehearse("learn --forget --into " + machine + " --format json"));
+  CHECK(forgot.at("traces_forgotten") == 1);
+  CHECK(nlohmann::json::parse(text_of(machine)) == untaught);
+  // Forgotten first, then learned: as if there had been nothing else.
+  CHECK(result_of(rehearse("learn --forget " + trace + " --into " + machine + " --format json")).at("traces_forgotten") == 0);
+  CHECK(nlohmann::json::parse(text_of(machine)) == taught);
+
+  check_failure(rehearse("learn --into " + machine), 2, {"TRACE is missing", "--forget"});
+  write_text(folder / "records.jsonl", "{}\n");
+  check_failure(rehearse("learn --forget " + (folder / "records.jsonl") + " --into " + (folder / "site.json")), 2,
+                {"--forget", "site.json"});
+  check_failure(rehearse("learn --forget --into " + (folder / "nowhere.json")), 1, {"nowhere.json", "cannot be read"});
 }

@@ -216,6 +216,31 @@ TEST_CASE("learning a trace again changes nothing") {
   CHECK(costmodel::to_json_text(c) == text);
 }
 
+TEST_CASE("what traces taught can be taken back, and what benchmarks measured stays") {
+  const auto machine = sample::machine();
+  auto c = benchmarks();
+  const auto calibrated = costmodel::to_json_text(c);
+  const std::vector<Trace> seen{trained({100, 300, 700}, 12, 1e-3), trained({50, 200}, 12, 1e-3)};
+  learn(c, machine, seen);
+  CHECK(costmodel::to_json_text(c) != calibrated);
+  CHECK(forget(c) == 2);
+  CHECK(costmodel::to_json_text(c) == calibrated);
+  CHECK(forget(c) == 0);
+  CHECK_FALSE(learn(c, machine, seen).traces[0].known);  // what is forgotten can be learned again
+}
+
+TEST_CASE("a trace says how long its kernels waited for their cores") {
+  const auto machine = sample::machine();
+  auto c = benchmarks();
+  auto trace = trained({100, 300, 700}, 12, 1e-3);
+  CHECK(learn(c, machine, {&trace, 1}).traces[0].waiting == 0);
+  for (auto& rank : trace.ranks)
+    for (auto& e : rank.events)
+      if (rank.kinds[e.kind].identity.kind == plan::InstructionKind::Kernel) e.busy *= 0.6;  // messages are not asked: they wait anyway
+  trace.model_hash = "other";
+  CHECK(learn(c, machine, {&trace, 1}).traces[0].waiting == Approx(0.4));
+}
+
 TEST_CASE("a second run of the same training moves the estimate little") {
   const auto machine = sample::machine();
   auto c = benchmarks();
