@@ -1,6 +1,5 @@
 #include "base/csv.hpp"
 
-#include <filesystem>
 #include <optional>
 
 #include "base/error.hpp"
@@ -36,13 +35,6 @@ std::optional<std::vector<std::string>> cells_of(const std::string& line) {
 }
 
 }  // namespace
-
-std::ifstream open_table(const std::string& path) {
-  if (std::filesystem::is_directory(path)) throw BadInput(path, "is a folder; name a file of comma-separated values");
-  std::ifstream in(path);
-  if (!in) throw BadInput(path, "cannot be read");
-  return in;
-}
 
 bool CsvReader::next(std::vector<std::string>& cells) {
   for (std::string line; lines_.next(line);) {

@@ -2,16 +2,13 @@
 // Tables of text: a line for a row, commas between cells, quotes round a cell that has some of its own. The first row names columns, and all
 // others have as many cells.
 
-#include <fstream>
+#include <istream>
 #include <string>
 #include <vector>
 
 #include "base/text_lines.hpp"
 
 namespace rehearsal {
-
-/// Throws BadInput naming the path where it is a folder, or cannot be read.
-[[nodiscard]] std::ifstream open_table(const std::string& path);
 
 class CsvReader {
  public:

@@ -15,7 +15,10 @@ inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   return text;
 }
 
-/// Throws BadInput naming the path where it is a folder, or cannot be read.
+/// Throws BadInput naming the file where it begins with the mark of UTF-16, which no text in UTF-8 has.
+void refuse_utf16(std::string_view text, const std::string& file);
+
+/// Throws BadInput naming the path where it is a folder, cannot be read, or is in UTF-16.
 [[nodiscard]] std::ifstream open_text(const std::string& path);
 
 /// Lines of a text from its beginning, without the mark and without what ends them.

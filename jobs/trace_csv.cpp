@@ -171,7 +171,7 @@ class TraceReader {
 JobTrace read_job_trace(std::istream& in, const std::string& name) { return TraceReader(in, name).read(); }
 
 JobTrace read_job_trace_file(const std::string& path) {
-  auto in = open_table(path);
+  auto in = open_text(path);
   return read_job_trace(in, path);
 }
 

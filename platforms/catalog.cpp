@@ -49,6 +49,12 @@ std::optional<std::string> machine_of_device(const std::string& text, const Fold
   return best;
 }
 
+/// "512", "x8"
+bool is_number(std::string_view word) {
+  if (word.starts_with('x')) word.remove_prefix(1);
+  return !word.empty() && word.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 /// The name of the catalogue that is meant. Throws BadInput when there is none.
 std::string name_of_platform(const std::string& text, const Folders& folders) {
   const auto names = catalog_names(folders);
@@ -57,6 +63,8 @@ std::string name_of_platform(const std::string& text, const Folders& folders) {
   if (auto machine = machine_of_device(text, folders)) {
     const auto others = words_beside(*find_device(text), text);
     if (others.empty()) return *machine;
+    if (!std::ranges::any_of(others, is_number))
+      throw BadInput("platform \"" + text + "\"", "is not in the catalogue; did you mean \"" + *machine + "\", which has that device?");
     throw BadInput("platform \"" + text + "\"", "is not in the catalogue: a machine of the device would be " + *machine + ", but " +
                                                     joined(others) + " stands beside it; how much of a machine is used is said by " +
                                                     "--devices and --nodes");

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/text_lines.hpp"
 
 namespace rehearsal::platforms {
 namespace {
@@ -107,6 +108,7 @@ std::string reason_of(const std::exception& problem) {
 }
 
 json parse_strict_json(const std::string& text, const std::string& where) {
+  refuse_utf16(text, where);
   StrictBuilder builder(where);
   json::sax_parse(text, &builder);
   return builder.take();

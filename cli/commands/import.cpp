@@ -24,8 +24,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string import_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw BadInput(path, "cannot be read");
+  auto in = open_text(path);
   std::ostringstream text;
   text << in.rdbuf();
   return without_byte_order_mark(text.str());

@@ -31,7 +31,8 @@ std::vector<const jobs::PolicyRow*> policies_of(const JobsOptions& o) {
   std::vector<const jobs::PolicyRow*> rows;
   for (const auto& name : o.policies) {
     const auto found = known_name("--policy", name, names_of_rows(table, &jobs::PolicyRow::name));
-    rows.push_back(&*std::ranges::find(table, found, &jobs::PolicyRow::name));
+    const auto* row = &*std::ranges::find(table, found, &jobs::PolicyRow::name);
+    if (std::ranges::find(rows, row) == rows.end()) rows.push_back(row);
   }
   if (rows.empty())
     for (const auto& row : table) rows.push_back(&row);

@@ -134,9 +134,9 @@ search::SearchOptions search_options(const SearchRequest& o, const JobSetup& fir
 }
 
 std::string read_whole_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
+  auto in = open_text(path);
   std::ostringstream text;
-  if (!in || !(text << in.rdbuf())) throw BadInput(path, "cannot be read, or is empty; write one plan a line");
+  if (!(text << in.rdbuf())) throw BadInput(path, "is empty; write one plan a line");
   return without_byte_order_mark(text.str());
 }
 

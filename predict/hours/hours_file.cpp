@@ -109,7 +109,7 @@ class HoursReader {
 Hours read_hours(std::istream& in, const std::string& name) { return HoursReader(in, name).read(); }
 
 Hours read_hours_file(const std::string& path) {
-  auto in = open_table(path);
+  auto in = open_text(path);
   return read_hours(in, path);
 }
 

@@ -9,6 +9,7 @@ namespace rehearsal::predict {
 namespace {
 
 constexpr double kMinute = 60, kHour = 3600, kDay = 24 * kHour;
+constexpr double kLatestHour = 100000;  // eleven years: what is later is no hour
 
 /// The digits that `text` begins with, which it loses with the sign behind them; `most` is the largest number that they may be.
 std::optional<int> take(std::string_view& text, std::string_view sign, int most) {
@@ -59,7 +60,7 @@ std::optional<double> offset_of(std::string_view text) {
 }  // namespace
 
 std::optional<LineTime> time_of_line(std::string_view text) {
-  if (const auto hours = parse_number<double>(text); hours && std::isfinite(*hours)) return LineTime{Seconds(*hours * kHour), false};
+  if (const auto hours = parse_number<double>(text); hours && std::fabs(*hours) <= kLatestHour) return LineTime{Seconds(*hours * kHour), false};
   const bool dated = text.find('-') == 4;
   const auto date = dated ? take_date(text) : std::optional(0.0);
   const auto clock = date ? take_clock(text) : std::nullopt;

@@ -4,7 +4,6 @@
 #include <sstream>
 
 #include "tests/catch.hpp"
-#include "tests/process.hpp"
 
 using namespace rehearsal;
 
@@ -22,12 +21,6 @@ TEST_CASE("cells lie between commas, and quotes hold those that are none") {
   REQUIRE(table.next(cells));
   CHECK(cells == std::vector<std::string>{"1", "2", "3", "last"});
   CHECK_FALSE(table.next(cells));
-}
-
-TEST_CASE("a table is a file that can be read") {
-  const TemporaryFolder folder;
-  CHECK_THROWS_WITH(open_table(folder / ""), contains("is a folder"));
-  CHECK_THROWS_WITH(open_table(folder / "none.csv"), contains("none.csv") && contains("cannot be read"));
 }
 
 TEST_CASE("rows of another length and open quotes are refused by their line") {

@@ -288,6 +288,7 @@ TEST_CASE("a word beside a device's name is told, not passed over") {
   CHECK(beside("big h100 x8") == std::vector<std::string>{"big", "x8"});
   CHECK(load("h100", {}).name == "dgx-h100");
   CHECK_THROWS_WITH(load("h100:512", {}), contains("would be dgx-h100, but 512 stands beside it") && contains("--devices"));
+  CHECK_THROWS_WITH(load("dgx-v100", {}), contains("did you mean \"dgx1-v100\"") && !contains("stands beside"));
   CHECK_THROWS_WITH(device_called("h100 foo"), contains("device \"h100 foo\""));
 }
 

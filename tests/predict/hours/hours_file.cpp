@@ -35,6 +35,7 @@ TEST_CASE("lines are as far apart as their times") {
   CHECK(line_of("2025-12-31T22:00:00Z", "2025-12-31T23:00:00Z", "2026-01-01T00:00:00Z") == 3600);
   CHECK(line_of("2025-10-26 02:00+02:00", "2025-10-26 02:00+01:00", "2025-10-26 03:00+01:00") == 3600);  // the clock goes back
   CHECK(line_of("Monday", "Tuesday", "Wednesday") == 3600);
+  CHECK(line_of("1e300", "2e300", "3e300") == 3600);  // names as well: no hour is that late
   write_text(path, "hour,carbon:DE\n5:00,1\n");
   CHECK(read_hours_file(path).line.value() == 3600);
 }
