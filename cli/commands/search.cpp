@@ -258,6 +258,14 @@ void warn_of_memory(const search::SearchResult& found, Terminal& terminal) {
                 "; --limit out-of-memory=5% looks for safe plans alone");
 }
 
+/// Who asks how to be quick may expect that all devices help.
+void warn_of_idle_devices(const SearchRequest& o, const predict::Assessment& best, const JobSetup& winner, const Terminal& terminal) {
+  const int devices = platforms::device_count(winner.platform());
+  if (o.objective != "time" || best.ranks >= devices) return;
+  terminal.warn("the best plan uses " + std::to_string(best.ranks) + " of " + std::to_string(devices) +
+                " devices, and the others would be idle; --devices " + std::to_string(best.ranks) + " asks for no more");
+}
+
 int search(const SearchRequest& o, Terminal& terminal) {
   if (!o.output.empty()) require_place(o.output);
   const auto given = o.plans.empty() ? std::vector<plan::Plan>() : plans_of(o.plans, terminal);
@@ -281,6 +289,7 @@ int search(const SearchRequest& o, Terminal& terminal) {
   result.update(result_json(found, setups, options.steps));
   if (more_on_front > 0) result["more_on_front"] = more_on_front;
   warn_of_memory(found, terminal);
+  warn_of_idle_devices(o, best, winner, terminal);
   warn_of_mathematics(best.plan, terminal);
   if (!found.not_played.empty()) terminal.warn("the best plans were not played: " + found.not_played);
   if (!found.exhausted && !terminal.json())

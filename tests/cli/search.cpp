@@ -169,6 +169,17 @@ TEST_CASE("a best plan that may run out of memory is said to, with one that does
   CHECK_THAT(rehearse(ask + "--limit out-of-memory=5%").err, !contains("runs out of memory"));
 }
 
+TEST_CASE("who asks to be quick is told of devices that do not help") {
+  // A few thousand parameters: what sixteen devices would save in arithmetic they wait for each other.
+  const std::string job = "search 'zoo:gpt?layers=2&hidden=32&heads=2&seq=32&vocab=100' --batch 16 --confirm 0 --platform dgx-a100 ";
+  const auto found = rehearse(job + "--devices 16 --format json");
+  const int ranks = result_of(found).at("plans")[0].at("ranks");
+  REQUIRE(ranks < 16);
+  CHECK_THAT(found.err, contains("uses " + std::to_string(ranks) + " of 16 devices"));
+  CHECK_THAT(rehearse(job + "--devices " + std::to_string(ranks)).err, !contains("would be idle"));
+  CHECK_THAT(rehearse(job + "--devices 16 --objective cost").err, !contains("would be idle"));  // the cheapest plan may well be a small one
+}
+
 TEST_CASE("a plan without a key that is auto leaves nothing to search, and that is said") {
   const std::string job = "search zoo:gpt2 --platform dgx-a100 --nodes 1 --batch 64 --dtype bf16 --confirm 0 --plan dp=8";
   const auto fixed = rehearse(job);
