@@ -41,6 +41,7 @@ constexpr std::array kUsual{Usual{"device.peaks.", value_of<FlopsPerSecond>, "1 
                             Usual{"topology.latency", value_of<Seconds>, "10 ns", "100 ms"},
                             Usual{"node.host_memory", value_of<Bytes>, "4 GB", "100 TB"},
                             Usual{"node.host_memory_bandwidth", value_of<BytesPerSecond>, "5 GB/s", "100 TB/s"},
+                            Usual{"node.host_power", value_of<Watts>, "0 W", "100 kW"},
                             Usual{"node.storage_bandwidth", value_of<BytesPerSecond>, "1 MB/s", "1 TB/s"},
                             Usual{"node.price", value_of<DollarsPerHour>, "0 $/h", "2000 $/h"}};
 
@@ -57,6 +58,17 @@ void add_narrow_totals(const Platform& platform, std::vector<std::string>& sente
     if (total && total->value < group.intra.bandwidth.value)
       sentences.push_back("link.total_bandwidth: " + to_exact_text(total->value) + " for all devices of a node is less than the " +
                           to_exact_text(group.intra.bandwidth.value) + " of link.bandwidth, which no device then reaches");
+  }
+}
+
+/// A node reads no quicker because others read as well.
+void add_storage_gains(const Platform& platform, std::vector<std::string>& sentences) {
+  for (const auto& group : platform.nodes) {
+    if (!group.storage || !group.storage->bandwidth || !group.storage->bandwidth_while_all) continue;
+    const auto alone = group.storage->bandwidth->value, beside = group.storage->bandwidth_while_all->value;
+    if (beside > alone)
+      sentences.push_back("node.storage.bandwidth_while_all: " + to_exact_text(beside) + " while others read is more than the " +
+                          to_exact_text(alone) + " of node.storage.bandwidth, at which it reads alone");
   }
 }
 
@@ -133,6 +145,7 @@ std::vector<std::string> unusual_figures(const Platform& platform) {
       sentences.push_back(name + ": " + text + "; machines have " + row->least + " to " + row->most);
   }
   add_narrow_totals(platform, sentences);
+  add_storage_gains(platform, sentences);
   for (const auto& group : platform.nodes) {
     add_low_peaks(group.device, sentences);
     add_odd_ratios(group.device, sentences);

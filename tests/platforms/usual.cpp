@@ -56,6 +56,17 @@ TEST_CASE("a generation whose kernels nobody knows is named with the nearest") {
   CHECK_THAT(unusual_figures(platform).front(), contains("device.generation: is not said; Kernels"));
 }
 
+TEST_CASE("a host takes no more power than a rack, and a node reads no quicker because others read") {
+  const auto of = [](const std::string& figure, const std::string& value) {
+    return unusual_figures(with_setting(load("dgx-h100"), figure, value));
+  };
+  REQUIRE(of("node.host_power", "500 kW").size() == 1);
+  CHECK(of("node.host_power", "500 kW").front() == "node.host_power: 500000 W; machines have 0 W to 100 kW");
+  CHECK(of("node.host_power", "40 kW").empty());  // of a rack of 72 GPUs
+  REQUIRE(of("node.storage.bandwidth_while_all", "900 GB/s").size() == 1);
+  CHECK_THAT(of("node.storage.bandwidth_while_all", "900 GB/s").front(), contains("is more than the") && contains("node.storage.bandwidth"));
+}
+
 TEST_CASE("what all devices of a node share is enough for one of them") {
   auto platform = load("dgx-h100");
   auto& intra = platform.nodes.front().intra;
