@@ -88,7 +88,7 @@ TEST_CASE("a training with a calibration is kept beside it") {
   const auto alone = result_of(rehearse(wide, 0, "OMP_NUM_THREADS=1 ")).at("predicted_step_seconds");
   const auto both = result_of(rehearse(wide, 0, "OMP_NUM_THREADS=2 ")).at("predicted_step_seconds");
   CHECK(alone.at("value") > both.at("value"));
-  auto small = server;
+  auto small = nlohmann::json::parse(text_of(machine));
   small.at("platform").at("nodes")[0].at("count") = 1;
   small.at("platform").at("nodes")[0].at("devices") = 1;
   write_text(folder / "small.json", small.dump());
