@@ -41,6 +41,8 @@ class UseFinder {
  public:
   UseFinder(const graph::TrainingGraph& training, const LogicalDims& dims)
       : g_(training.graph), dims_(dims), weight_(tensors_of_weights(g_)), batch_(dims.batch().begin(), dims.batch().end()) {
+    for (const auto& tensor : g_.tensors())
+      if (graph::is_weight(tensor.role)) elements_of_weights_ += graph::element_count(tensor.type.shape);
     for (std::size_t n = 0; n < g_.nodes().size(); ++n) {
       const auto id = static_cast<NodeId>(n);
       if (g_[id].phase != Phase::Forward) break;
@@ -59,6 +61,7 @@ class UseFinder {
       use.image_axes = std::clamp(image_leaves(dims_.of(t), dims_.atoms()).size(), use.image_axes, kMostImageAxes);
     use.experts.assign(experts_.begin(), experts_.end());
     use.of_experts = of_experts_;
+    use.of_tables = of_tables_;
     use.weights = groups(true);
     if (use.weights.empty()) use.weights = groups(false);
     return use;
@@ -89,7 +92,8 @@ class UseFinder {
     constexpr std::size_t kMostGroups = 12;
     std::vector<std::vector<AtomId>> best;
     for (const auto& [_, signature] : order) {
-      if (best.size() < kMostGroups) best.push_back(alike[signature]);
+      const bool of_table = std::ranges::any_of(alike[signature], [&](AtomId a) { return of_tables_.contains(a); });
+      if (best.size() < kMostGroups || of_table) best.push_back(alike[signature]);
     }
     return best;
   }
@@ -143,6 +147,7 @@ class UseFinder {
              std::any_of(way.inputs.begin(), way.inputs.end(), [&](const auto& p) { return is_weight(id, p); });
     });
     if (!contracts) return;
+    if (flops == 0) note_table(id);
     total_ += flops;
     const auto& ways = dims_.iteration(id);
     const bool expert = std::any_of(ways.begin(), ways.end(), [&](const IterDim& way) { return counts_experts(id, way); });
@@ -171,6 +176,18 @@ class UseFinder {
     }
   }
 
+  /// A position or a kind of token is looked up as well, in tables that are too small to be worth a message.
+  void note_table(NodeId id) {
+    constexpr std::int64_t kLeastShare = 100;
+    for (const IterDim& way : dims_.iteration(id))
+      for (const auto& p : way.inputs)
+        if (way.reduces() && is_weight(id, p) && kLeastShare * elements_of(id, p) >= elements_of_weights_) of_tables_.insert(way.atom);
+  }
+
+  [[nodiscard]] std::int64_t elements_of(NodeId id, const graph::OperandDim& p) const {
+    return graph::element_count(g_[g_[id].inputs[static_cast<std::size_t>(p.operand)]].type.shape);
+  }
+
   static std::string kind_of(const IterDim& way) { return way.reduces() ? "+" : way.kind == LabelKind::Window ? "~" : "="; }
 
   [[nodiscard]] std::string signature_of(AtomId atom) const {
@@ -182,11 +199,12 @@ class UseFinder {
   const graph::Graph& g_;
   const LogicalDims& dims_;
   std::vector<bool> weight_;
-  std::set<AtomId> batch_, experts_, of_experts_;
+  std::set<AtomId> batch_, experts_, of_experts_, of_tables_;
   std::map<AtomId, double> weights_, rows_;  ///< FLOPs of the products that have the dimension
   std::map<AtomId, std::set<std::string>> uses_;
   std::map<AtomId, int> whole_;  ///< operators that cannot split it
   double total_ = 0;
+  std::int64_t elements_of_weights_ = 0;
 };
 
 /// Takes groups of dimensions for tensor parallelism, the best first, while the step gets cheaper.
@@ -224,7 +242,8 @@ class TensorRules {
       best = least;
     }
     for (std::size_t g = 0; g < groups.size(); ++g) {
-      if (taken[g] || !std::ranges::any_of(groups[g], [&](AtomId a) { return use.of_experts.contains(a); })) continue;
+      const auto wanted = [&](AtomId a) { return use.of_experts.contains(a) || use.of_tables.contains(a); };
+      if (taken[g] || !std::ranges::any_of(groups[g], wanted)) continue;
       auto longer = rule;
       append(longer, groups[g]);
       if (step_cost(longer) < HUGE_VAL) rule = std::move(longer);
