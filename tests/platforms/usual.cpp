@@ -61,7 +61,7 @@ TEST_CASE("a host takes no more power than a rack, and a node reads no quicker b
     return unusual_figures(with_setting(load("dgx-h100"), figure, value));
   };
   REQUIRE(of("node.host_power", "500 kW").size() == 1);
-  CHECK(of("node.host_power", "500 kW").front() == "node.host_power: 500000 W; machines have 0 W to 100 kW");
+  CHECK(of("node.host_power", "500 kW").front() == "node.host_power: 500 kW; machines have 0 W to 100 kW");
   CHECK(of("node.host_power", "40 kW").empty());  // of a rack of 72 GPUs
   REQUIRE(of("node.storage.bandwidth_while_all", "900 GB/s").size() == 1);
   CHECK_THAT(of("node.storage.bandwidth_while_all", "900 GB/s").front(), contains("is more than the") && contains("node.storage.bandwidth"));
