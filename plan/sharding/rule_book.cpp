@@ -61,7 +61,8 @@ class UseFinder {
       use.image_axes = std::clamp(image_leaves(dims_.of(t), dims_.atoms()).size(), use.image_axes, kMostImageAxes);
     use.experts.assign(experts_.begin(), experts_.end());
     use.of_experts = of_experts_;
-    use.of_tables = of_tables_;
+    for (const AtomId atom : of_tables_)
+      if (weights_.at(atom) == 0) use.of_tables.insert(atom);
     use.weights = groups(true);
     if (use.weights.empty()) use.weights = groups(false);
     return use;
@@ -176,12 +177,16 @@ class UseFinder {
     }
   }
 
-  /// A position or a kind of token is looked up as well, in tables that are too small to be worth a message.
+  /// What kind a token is of is looked up as well, in tables that are too small to be worth a message.
   void note_table(NodeId id) {
-    constexpr std::int64_t kLeastShare = 100;
+    constexpr std::int64_t kLeastRows = 1000, kLeastShare = 100;
+    const auto& inputs = g_.inputs();
     for (const IterDim& way : dims_.iteration(id))
-      for (const auto& p : way.inputs)
-        if (way.reduces() && is_weight(id, p) && kLeastShare * elements_of(id, p) >= elements_of_weights_) of_tables_.insert(way.atom);
+      for (const auto& p : way.inputs) {
+        const bool large = dims_.atoms().size(way.atom) >= kLeastRows && kLeastShare * elements_of(id, p) >= elements_of_weights_;
+        const bool of_words = std::ranges::any_of(g_[id].inputs, [&](TensorId t) { return std::ranges::find(inputs, t) != inputs.end(); });
+        if (way.reduces() && is_weight(id, p) && large && of_words) of_tables_.insert(way.atom);
+      }
   }
 
   [[nodiscard]] std::int64_t elements_of(NodeId id, const graph::OperandDim& p) const {

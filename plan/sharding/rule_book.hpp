@@ -22,7 +22,7 @@ struct DimensionUse {
   std::size_t image_axes = 0;           ///< axes of an input along which windows slide
   std::vector<graph::AtomId> experts;   ///< counted by weights, activations and results of a product alike
   std::set<graph::AtomId> of_experts;   ///< of `weights`, those of matrices that experts have one each of
-  std::set<graph::AtomId> of_tables;    ///< of `weights`, the rows of large tables that a model looks words up in
+  std::set<graph::AtomId> of_tables;    ///< of `weights`, the rows of large tables that words are looked up in and no product has
 };
 /// What has been found for one graph: a search asks for the same again and again.
 struct RuleBook {
@@ -39,7 +39,7 @@ struct RuleBook {
 /// Tensor parallelism takes the groups of dimensions that make the step cheapest, one after the other (work shared out against bytes moved,
 /// at 1000 FLOP a byte), and two whatever they cost, since who asks for it wants them split: experts' matrices, which nearly all parameters
 /// of a mixture are (Megatron-Core: expert_tensor_parallel_size is tensor_model_parallel_size where nothing is said), and the rows of large
-/// tables of words (Megatron-Core's VocabParallelEmbedding, torchtitan's row-wise embedding), also where no product shares the table.
+/// tables of words (Megatron-Core's VocabParallelEmbedding, torchtitan's row-wise embedding) where no product has them, too.
 /// Throws Refusal when the model has no dimension that an axis could split.
 [[nodiscard]] std::vector<MeshAxis> sharding_axes(const graph::TrainingGraph&, const std::shared_ptr<const graph::LogicalDims>&,
                                                   const Plan&, int micro_batches, RuleBook&);

@@ -61,9 +61,23 @@ TEST_CASE("vocabulary parallel embedding and loss exchange sums by token, never 
   CHECK(c.most_bytes.at("forward all-reduce tp") == 4 * 16 * 64 * 4);  // batch x seq x hidden in f32; the logits are 31 times that
 }
 
+TEST_CASE("a table of words that no product shares is split as well (Megatron-Core's VocabParallelEmbedding)") {
+  const auto c = collectives("llama?layers=3&hidden=64&heads=4&kv_heads=4&seq=16&vocab=2000", 4, "tp=2");
+  // As in the GPT above, whose last product shares the table: 6 of the blocks, the embedding's sum, the loss' total and the loss.
+  CHECK(c.number == std::map<std::string, int>{{"forward all-reduce tp", 9}, {"backward all-reduce tp", 7}});
+  const auto training =
+      graph::build_training_graph(graph::zoo::build("llama?layers=1&hidden=64&heads=4&kv_heads=4&seq=16&vocab=2000", 4), {});
+  const auto program = lower(training, parse_plan("tp=2"), TableBackend(), {});
+  const auto& buffers = program.roles.front().buffers;
+  const auto table = std::ranges::find_if(
+      buffers, [](const Buffer& b) { return b.category == MemoryCategory::Parameters && b.name.find("embed") != std::string::npos; });
+  REQUIRE(table != buffers.end());
+  CHECK(table->shapes.front() == graph::Shape{1000, 64});
+}
+
 TEST_CASE("what two ranks have of a vocabulary is put together as the loss wants it, not summed") {
-  const auto training = graph::build_training_graph(
-      graph::with_initial_values(graph::zoo::build("gpt?layers=1&hidden=64&heads=4&seq=16&vocab=2000", 4)), {});
+  const auto training =
+      graph::build_training_graph(graph::with_initial_values(graph::zoo::build("gpt?layers=1&hidden=64&heads=4&seq=16&vocab=2000", 4)), {});
   const auto program = lower(training, parse_plan("tp=2"), TableBackend(), {});
   std::map<graph::LabelKind, int> found;
   for (const auto& collective : program.roles.front().collectives) ++found[collective.reduction];
