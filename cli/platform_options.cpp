@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <set>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 #include "base/names.hpp"
 #include "cli/framework_rules.hpp"
 #include "cli/help/help_page.hpp"
+#include "cli/measurements.hpp"
 #include "cli/on_this_machine.hpp"
 #include "cli/plan_context.hpp"
 #include "plan/batch_shares.hpp"
@@ -115,7 +115,7 @@ struct JobSetup::Own {
   Own(const ModelOptions& options, const PlatformOptions& o, const platforms::Platform& platform, std::vector<std::string>& warnings)
       : training(load_training(options, warnings, Purpose::Predict)),
         backend(backend_for(slowest_device(platform, peak_key(options)), o.machine, warnings)),
-        models(models_of(options, o, platform)),
+        models(models_of(options, o, platform, warnings)),
         job{training, std::make_shared<const graph::LogicalDims>(training.graph), platform,
             *backend, models[slowest_group(platform, peak_key(options))],         peak_key(options)} {
     for (const auto& model : models) job.models.push_back(&model);
@@ -123,10 +123,11 @@ struct JobSetup::Own {
 
   /// By group of nodes.
   static std::vector<costmodel::CostModel> models_of(const ModelOptions& options, const PlatformOptions& o,
-                                                     const platforms::Platform& platform) {
-    const auto measured = o.machine.empty() ? costmodel::Calibration{} : costmodel::read_calibration(o.machine);
+                                                     const platforms::Platform& platform, std::vector<std::string>& warnings) {
+    auto measured = measured_for(o.machine, platform, warnings);
     std::vector<costmodel::CostModel> models;
-    for (const auto& group : platform.nodes) models.emplace_back(group.device, measured, peak_key(options));
+    for (std::size_t n = 0; n < measured.size(); ++n)
+      models.emplace_back(platform.nodes[n].device, std::move(measured[n]), peak_key(options));
     return models;
   }
 
@@ -150,28 +151,6 @@ const costmodel::FrameworkProfile& framework_of(const PlatformOptions& o, const 
     return predict::frameworks::usual_framework(platform, predict::frameworks::kind_of(loaded->graph, plan));
   }
   return costmodel::known_framework("--framework", o.framework);
-}
-
-/// Of measurements that say nothing about such a question.
-[[noreturn]] void refuse_machine(const std::string& path, const std::string& what, const std::string& instead) {
-  throw BadInput("--machine " + path, "holds " + what + "; " + instead);
-}
-
-bool knows_devices(const costmodel::Site& site, const platforms::Platform& platform) {
-  return std::ranges::any_of(platform.nodes, [&](const platforms::NodeGroup& group) { return site.knows(group.device.name); });
-}
-
-costmodel::Site site_for(const PlatformOptions& o, const platforms::Platform& platform, const costmodel::FrameworkProfile& framework) {
-  if (o.machine.empty()) return {};
-  auto site = costmodel::read_site(o.machine);
-  if (site.corrections.empty())
-    refuse_machine(o.machine, "no runs of a framework such as " + framework.name,
-                   "`rehearse learn RECORDS --into " + o.machine + "` adds some, or use --framework rehearse");
-  if (knows_devices(site, platform)) return site;
-  std::set<std::string> devices;
-  for (const auto& c : site.corrections) devices.insert(c.device);
-  refuse_machine(o.machine, "runs on " + joined(devices) + " and none on " + platform.nodes.front().device.name,
-                 "learn from records of such a device, or leave --machine out");
 }
 
 /// An option that changes what is computed, and whether it was given a value under which a framework's step is another one.
@@ -359,7 +338,7 @@ std::unique_ptr<predict::Predictor> JobSetup::predictor_as(const costmodel::Fram
   require_effect(recipe, graph, platform_);
   require_known_training(model, graph);
   return predict::frameworks::framework_predictor({std::move(graph), model.dtype, model.optimizer, std::move(recipe)}, platform_, framework,
-                                                  site_for(o, platform_, framework));
+                                                  site_for(o.machine, platform_, framework));
 }
 
 /// Where no framework is named, a plan is called impossible only where none that is known to run on the device can run it; says which

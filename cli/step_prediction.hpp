@@ -13,7 +13,8 @@ namespace rehearsal::cli {
 
 /// Seconds of a step on the machine of a calibration, as `estimate --platform MACHINE --machine MACHINE` says, with so many threads a rank.
 [[nodiscard]] costmodel::Interval step_on(const ModelOptions&, const std::string& machine, const plan::Plan&, int threads);
-/// A warning where the calibration is of another processor than this machine's; empty: it is not, or does not say.
-[[nodiscard]] std::string of_another_machine(const std::string& machine);
+/// A warning where the calibration is of another processor than this machine's; empty: it is not, or does not say. `gpu`: what the training
+/// runs on, empty where that is the processor. Throws Refusal where the calibration is of another kind of device, or another GPU.
+[[nodiscard]] std::string of_another_machine(const std::string& machine, const std::string& gpu);
 
 }  // namespace rehearsal::cli

@@ -11,6 +11,7 @@
 #include "base/hash.hpp"
 #include "base/statistics.hpp"
 #include "costmodel/learning.hpp"
+#include "costmodel/measured_device.hpp"
 #include "traces/composition.hpp"
 #include "traces/timeline.hpp"
 
@@ -190,19 +191,18 @@ double predict(const Calibration& c, const platforms::Platform& platform, const 
   return compose(trace, platform, model).step(model);
 }
 
-/// "NVIDIA H200 (cuda:0)" without which of them it is.
-std::string kind_of_gpu(const std::string& name) { return name.substr(0, name.find(" (cuda:")); }
-
-/// What one GPU needs says nothing of another, nor of a processor. Older traces do not say what measured them.
-void refuse_another_device(const Calibration& c, const Trace& trace) {
-  const costmodel::MachineContext measured{{trace.context.begin(), trace.context.end()}};
-  const auto gpu = kind_of_gpu(measured.item(costmodel::kGpuItem)), own_gpu = kind_of_gpu(c.context.item(costmodel::kGpuItem));
-  const auto cpu = measured.item(costmodel::kCpuItem), own_cpu = c.context.item(costmodel::kCpuItem);
-  const auto own = own_gpu.empty() ? own_cpu.empty() ? "a processor" : own_cpu : own_gpu, other = gpu.empty() ? cpu : gpu;
-  const bool same = gpu.empty() ? cpu.empty() || (own_gpu.empty() && (own_cpu.empty() || own_cpu == cpu)) : own_gpu == gpu;
-  if (same) return;
-  throw BadInput("trace of " + trace.model, "was measured on " + other + ", and the machine file on " + own + "; `rehearse calibrate " +
-                                                (gpu.empty() ? "" : "--backend cuda ") + "-o FILE` there writes a file for it");
+/// What one GPU needs says nothing of another, nor of a processor, and processors learn from their own traces. Older traces do not say
+/// what measured them.
+void refuse_another_device(const Calibration& c, const platforms::Platform& platform, const Trace& trace) {
+  const auto measured = costmodel::identity_of(costmodel::MachineContext{{trace.context.begin(), trace.context.end()}});
+  auto own = costmodel::identity_of(c.context);
+  if (!own.kind) own.kind = platforms::device_of(platform, 0).kind;
+  const auto of = likeness(own, measured);
+  if (of == costmodel::Likeness::Same || of == costmodel::Likeness::NotSaid) return;
+  const bool of_gpu = measured.kind == platforms::DeviceKind::Gpu;
+  throw BadInput("trace of " + trace.model, "was measured on " + measured.text() + ", and the machine file on " + own.text() +
+                                                "; `rehearse calibrate " + (of_gpu ? "--backend cuda " : "") +
+                                                "-o FILE` there writes a file for it");
 }
 
 }  // namespace
@@ -213,7 +213,7 @@ LearnOutcome learn(Calibration& calibration, const platforms::Platform& platform
   std::vector<const Trace*> fresh;
   for (const auto& trace : traces) {
     check(trace);
-    refuse_another_device(calibration, trace);
+    refuse_another_device(calibration, platform, trace);
     const bool known = learned_before(learning, trace);
     outcome.traces.push_back({median_step_seconds(trace), predict(calibration, platform, trace), 0, known, share_waiting_for_cores(trace)});
     if (known) continue;

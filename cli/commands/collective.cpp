@@ -7,6 +7,7 @@
 #include "base/names.hpp"
 #include "cli/command.hpp"
 #include "cli/fidelity.hpp"
+#include "cli/measurements.hpp"
 #include "cli/platform_options.hpp"
 #include "predict/collective_times.hpp"
 
@@ -96,9 +97,10 @@ int collective(const CollectiveOptions& o, Terminal& terminal) {
   if (ranks > platforms::device_count(platform))
     throw Refusal("--ranks " + std::to_string(ranks) + ": platform " + platform.name + " has " +
                   std::to_string(platforms::device_count(platform)) + " devices; use fewer ranks, or more nodes (--nodes)");
-  const auto machine = calibration_of(o.platform);
-  const costmodel::CostModel model(platforms::device_of(platform, 0),
-                                   machine.empty() ? costmodel::Calibration{} : costmodel::read_calibration(machine), "f32");
+  std::vector<std::string> warnings;
+  const auto measured = measured_for(calibration_of(o.platform), platform, warnings);
+  for (const auto& w : warnings) terminal.warn(w);
+  const costmodel::CostModel model(platforms::device_of(platform, 0), measured.front(), "f32");
   const auto evaluator = evaluator_of(fidelity);
   const auto progress = terminal.progress("collectives");
   auto rows = Json::array();

@@ -235,11 +235,12 @@ void check_request(const RunOptions& o) {
 }
 
 /// What rank 0 will compare with, where a calibration is given that has something to say of this training.
-std::optional<costmodel::Interval> predicted_step(const RunOptions& o, const plan::Plan& plan, const exec::Communicator& world,
-                                                  const Terminal& terminal) {
+std::optional<costmodel::Interval> predicted_step(const RunOptions& o, const plan::Plan& plan, const exec::ComputeDevice& device,
+                                                  const exec::Communicator& world, const Terminal& terminal) {
   if (o.machine.empty() || world.rank() != 0) return std::nullopt;
   try {
-    if (const auto text = of_another_machine(o.machine); !text.empty()) terminal.warn(text);
+    const auto text = of_another_machine(o.machine, device.is_host() ? "" : device.name());
+    if (!text.empty()) terminal.warn(text);
     return step_on(o.model, o.machine, plan, exec::threads_per_rank(world));
   } catch (const Refusal& refusal) {
     terminal.warn("--machine " + o.machine + ": nothing is predicted: " + refusal.what());
@@ -324,7 +325,7 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
   if (world.rank() == 0) warn_of_other_training(o, warnings);
   if (world.rank() == 0)
     for (const auto& w : warnings) terminal.warn(w);
-  const auto predicted = predicted_step(o, program.plan, world, terminal);
+  const auto predicted = predicted_step(o, program.plan, backend.device(), world, terminal);
   const exec::Training job{program, training, world};
   exec::Executor executor(job, backend, {lowering.threads, o.model.seed});
   auto options = trainer_options(o, rate, executor.device().empty() ? lowering.threads : 1);

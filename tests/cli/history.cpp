@@ -22,11 +22,13 @@ void check_refused(const std::string& path, const std::string& words) {
   }
 }
 
-/// A server as its datasheet has it, of which nothing was measured.
-void write_server(const std::string& path) {
+/// A server as its datasheet has it, of which nothing was measured; `context` says on what that was.
+void write_server(const std::string& path, const std::map<std::string, std::string>& context = {}) {
+  costmodel::Calibration calibration;
+  calibration.context.items = context;
   const nlohmann::json server{{"schema", 1},
                               {"platform", nlohmann::json::parse(rehearse("platform show xeon-2s-10gbe").out)},
-                              {"calibration", nlohmann::json::parse(costmodel::to_json_text({}))}};
+                              {"calibration", nlohmann::json::parse(costmodel::to_json_text(calibration))}};
   write_text(path, server.dump());
 }
 
@@ -103,15 +105,16 @@ TEST_CASE("a training with a calibration is kept beside it") {
 TEST_CASE("a calibration of another processor is said to be one") {
   const TemporaryFolder folder;
   const auto machine = folder / "machine.json";
-  costmodel::Calibration calibration;
-  calibration.context.items = {{"cpu", "Babbage Analytical Engine"}};
-  const nlohmann::json file{{"schema", 1},
-                            {"platform", nlohmann::json::parse(rehearse("platform show xeon-2s-10gbe").out)},
-                            {"calibration", nlohmann::json::parse(costmodel::to_json_text(calibration))}};
-  write_text(machine, file.dump());
-  const auto ended = rehearse(std::string("run ") + kGpt + " --batch 4 --steps 1 --machine " + machine);
-  REQUIRE(ended.status == 0);
+  write_server(machine, {{"cpu", "Babbage Analytical Engine"}});
+  const auto run = std::string("run ") + kGpt + " --batch 4 --steps 1 --format json --machine " + machine;
+  const auto ended = rehearse(run);
+  CHECK(result_of(ended).contains("predicted_step_seconds"));
   CHECK_THAT(ended.err, contains("was measured on Babbage Analytical Engine, and this is "));
+  // Of a GPU nothing follows for a processor.
+  write_server(machine, {{"cpu", "Babbage Analytical Engine"}, {"gpu", "NVIDIA H200 (cuda:0)"}});
+  const auto of_gpu = rehearse(run);
+  CHECK_FALSE(result_of(of_gpu).contains("predicted_step_seconds"));
+  CHECK_THAT(of_gpu.err, contains("nothing is predicted: was measured on NVIDIA H200, and this is "));
 }
 
 TEST_CASE("what traces taught a machine file can be taken back") {

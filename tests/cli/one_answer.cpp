@@ -65,6 +65,26 @@ TEST_CASE("measurements in a platform's file are used without being named again"
   CHECK(result_of(rehearse(job + "dgx-h100 --devices 1")).at("evidence").at("datasheet") == 1);
 }
 
+TEST_CASE("measurements of a GPU are for platforms that have it, and are refused for others") {
+  const std::string job = " zoo:resnet50 --batch 64 --dtype bf16 --framework rehearse --format json ",
+                    machine = " --machine " REHEARSAL_H100;
+  const auto measured = result_of(rehearse("estimate" + job + "--plan dp=1 --platform dgx-h100 --devices 1" + machine));
+  CHECK(measured.at("evidence").at("datasheet").get<double>() < 1);
+  for (const std::string platform : {"dgx-a100 --devices 1", "xeon-8480-2s --nodes 1"})
+    check_failure(rehearse("estimate" + job + "--plan dp=1 --platform " + platform + machine), 1,
+                  {"h100_machine.json: holds measurements of NVIDIA H100 80GB HBM3 and none of ", "leave --machine out"});
+
+  // Of nodes of two kinds those that were measured are predicted by it.
+  auto both = result_of(rehearse("platform show dgx-h100 --format json"));
+  both.at("nodes").push_back(result_of(rehearse("platform show dgx-a100 --format json")).at("nodes").at(0));
+  for (auto& group : both.at("nodes")) group["count"] = 1;
+  const TemporaryFolder folder;
+  write_text(folder / "both.json", both.dump());
+  const auto mixed = rehearse("estimate" + job + "--plan dp=16 --platform " + (folder / "both.json") + machine);
+  CHECK(result_of(mixed).at("step_seconds").at("value") > 0);
+  CHECK_THAT(mixed.err, contains("was measured on NVIDIA H100 80GB HBM3; what A100-SXM4-80GB of platform dgx-h100 takes"));
+}
+
 TEST_CASE("a trace of a simulated step says the arithmetic of the training, and import says whose file it is") {
   const TemporaryFolder folder;
   const auto trace = folder / "step.json", plan = folder / "plan.json";

@@ -88,6 +88,36 @@ TEST_CASE("measurements that say nothing about a question are refused") {
                   {"machine.json", "no runs of a framework", "rehearse learn"});
 }
 
+TEST_CASE("a calibration of a processor is refused for devices of another kind, and for another processor a warning") {
+  const TemporaryFolder folder;
+  const auto machine = folder / "machine.json";
+  const auto write = [&](const std::map<std::string, std::string>& context) {
+    const nlohmann::json link{
+        {"latency_seconds", 1e-6}, {"bytes_per_second", 1e9}, {"reduction_bytes_per_second", 1e9}, {"log_error", 0.1}},
+        none = nlohmann::json::array();
+    const nlohmann::json calibration{{"schema", 1},         {"context", context}, {"link", link},   {"link_samples", none},
+                                     {"corrections", none}, {"fits", none},       {"samples", none}};
+    write_text(machine, nlohmann::json{{"schema", 1}, {"calibration", calibration}}.dump());
+  };
+  const auto asked = [&](const std::string& command, const std::string& platform) {
+    return rehearse(command + " --platform " + platform + " --nodes 1 --format json --machine " + machine);
+  };
+  const std::string job = kGptSmall + "--batch 64 --framework rehearse ";
+  write({{"cpu", "Babbage Analytical Engine"}});
+  for (const auto& command : {"estimate" + job + "--plan dp=2", "simulate" + job + "--plan dp=2", "search" + job + "--budget 2plans",
+                              "explain dp=2 --model" + job, std::string("collective --ranks 2 --sizes 1MB")})
+    check_failure(asked(command, "dgx-a100"), 1,
+                  {"machine.json: holds measurements of Babbage Analytical Engine and none of A100-SXM4-80GB", "calibrate --backend cuda"});
+  check_failure(asked("collective --ranks 2 --sizes 1MB", "gaudi2-8x"), 1, {"none of Gaudi2-96GB", "leave --machine out, since"});
+  for (const auto& command : {"estimate" + job + "--plan dp=2", std::string("collective --ranks 2 --sizes 1MB")}) {
+    const auto other = asked(command, "xeon-2s-10gbe");
+    CHECK(other.status == 0);
+    CHECK_THAT(other.err, contains("was measured on Babbage Analytical Engine, and platform xeon-2s-10gbe has Xeon-Gold-6248"));
+  }
+  write({});  // by hand: whose it is, is not said
+  CHECK(asked("estimate" + job + "--plan dp=2", "dgx-a100").status == 0);
+}
+
 TEST_CASE("a record that teaches nothing is named with the key, and what would be right") {
   const TemporaryFolder folder;
   const auto good = slow_runs(1.3, folder), records = folder / "records.jsonl", site = folder / "taught.json";
