@@ -8,10 +8,12 @@
 #include <ctime>
 #include <fstream>
 #include <map>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "traces/trace.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -82,7 +84,9 @@ void add_to_history(const std::string& path, const RunRecord& r) {
 
 std::vector<RunRecord> read_history(const std::string& path) {
   std::ifstream in(path);
-  if (!in) throw BadInput(path, "does not exist; `rehearse run ... --machine` with its calibration writes it");
+  if (!in)
+    throw BadInput(path, "does not exist; `rehearse run ... --machine` with its calibration and at least " +
+                             std::to_string(traces::kWarmUpSteps + 1) + " steps writes it");
   std::vector<RunRecord> records;
   std::int64_t number = 0;
   for (std::string line; std::getline(in, line) && !in.eof();) {
@@ -101,7 +105,8 @@ std::vector<RunRecord> read_history(const std::string& path) {
 
 std::vector<WeekOfRuns> by_week(const std::vector<RunRecord>& records) {
   std::map<std::string, std::vector<double>> errors;
-  for (const auto& r : records) errors[week_of(r.time)].push_back(r.error());
+  for (const auto& r : records)
+    if (std::cmp_greater(r.steps, traces::kWarmUpSteps)) errors[week_of(r.time)].push_back(r.error());
   std::vector<WeekOfRuns> weeks;
   for (auto& [week, all] : errors) {
     std::sort(all.begin(), all.end());

@@ -36,6 +36,7 @@ struct WeekOfRuns {
   std::int64_t runs = 0;
   double error = 0;  ///< median of theirs
 };
+/// Runs that ended in their warm-up, as earlier versions kept them, do not count.
 [[nodiscard]] std::vector<WeekOfRuns> by_week(const std::vector<RunRecord>&);
 
 }  // namespace rehearsal::cli

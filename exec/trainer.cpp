@@ -126,8 +126,7 @@ class Run {
     if (report.energy) outcome_.energy = outcome_.energy.value_or(Joules(0)) + *report.energy;
     world_.adopt(stall_);
     if (seconds_.size() > traces::kWarmUpSteps) waiting_.add(result);
-    const bool warm_up = outcome_.losses.size() <= traces::kWarmUpSteps && std::cmp_greater(options_.steps, traces::kWarmUpSteps);
-    if (recorder_) recorder_->add(report, result, warm_up);
+    if (recorder_) recorder_->add(report, result, outcome_.losses.size() <= traces::kWarmUpSteps);
     if (world_.rank() == 0 && options_.on_step) options_.on_step(report);
     if (!std::isfinite(report.loss)) saving_.finish();  // what was saved before stays, whatever follows
     finite_.judge(report, result.updated);

@@ -176,7 +176,8 @@ bool skips_steps(const costmodel::KernelCase& k) {
 void check(const Trace& trace) {
   if (trace.kind != "measured")
     throw BadInput("trace of " + trace.model, "was " + trace.kind + "; only what `rehearse run --trace` measured can be learned from");
-  if (!(median_step_seconds(trace) > 0)) throw BadInput("trace of " + trace.model, "holds no step after its warm-up; run at least 3 steps");
+  if (only_warms_up(trace) || !(median_step_seconds(trace) > 0))
+    throw BadInput("trace of " + trace.model, "holds no step after its warm-up; run at least 3 steps");
   for (const auto& rank : trace.ranks)
     for (const auto& kind : rank.kinds)
       if (skips_steps(kind.kernel))

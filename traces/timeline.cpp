@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/error.hpp"
 
@@ -87,6 +88,12 @@ std::vector<StepRecord> counted_steps(const Trace& trace) {
   for (const auto& s : trace.steps)
     if (!s.warm_up) steps.push_back(s);
   return steps.empty() ? trace.steps : steps;
+}
+
+bool only_warms_up(const Trace& trace) {
+  const auto marked = std::ranges::count_if(trace.steps, &StepRecord::warm_up);
+  // Older traces of so few steps mark none.
+  return std::cmp_equal(marked, trace.steps.size()) || (marked == 0 && trace.kind == "measured" && trace.steps.size() <= kWarmUpSteps);
 }
 
 std::vector<StepRecord> central_steps(const Trace& trace) {

@@ -16,6 +16,8 @@ namespace rehearsal::traces {
 [[nodiscard]] std::vector<StepRecord> central_steps(const Trace&);
 /// The steps that are no warm-up; all of them when nothing else is there.
 [[nodiscard]] std::vector<StepRecord> counted_steps(const Trace&);
+/// Whether nothing else is there: the first steps of a training say little of those behind them.
+[[nodiscard]] bool only_warms_up(const Trace&);
 
 /// A computing event and the time until the next one can begin, as far as no message was under way: what the executor adds to a kernel.
 struct ChargedEvent {

@@ -40,7 +40,7 @@ struct RankTrace {
   std::vector<Event> events;  ///< in the order in which they were issued
 };
 
-/// The first steps of a training take longer: so many are marked, where it has more.
+/// The first steps of a training take longer: so many are marked, all of a training that has no more.
 inline constexpr std::size_t kWarmUpSteps = 2;
 
 struct StepRecord {

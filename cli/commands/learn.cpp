@@ -41,20 +41,13 @@ Json read_machine_file(const std::string& path) {
   return Json::parse(in);  // once more, since the order of keys is kept here
 }
 
-void warn_of_first_steps(const std::string& path, const traces::Trace& trace, const Terminal& terminal) {
-  if (trace.steps.size() > traces::kWarmUpSteps || std::ranges::any_of(trace.steps, &traces::StepRecord::warm_up)) return;
-  terminal.warn(path + ": has " + std::to_string(trace.steps.size()) +
-                " steps, the first ones of a training, which take longer than those behind them; a trace of ten teaches more");
-}
-
-std::vector<traces::Trace> read_traces(const std::vector<std::string>& paths, const Terminal& terminal) {
+std::vector<traces::Trace> read_traces(const std::vector<std::string>& paths) {
   std::vector<traces::Trace> result;
   for (const auto& path : paths) {
     if (!std::ifstream(path)) throw BadInput(path, "cannot be read");
     if (!traces::is_trace_file(path))
       throw BadInput(path, "is no trace of `rehearse run --trace`; give records and traces to separate calls");
     result.push_back(traces::read_trace(path));
-    warn_of_first_steps(path, result.back(), terminal);
   }
   return result;
 }
@@ -152,7 +145,7 @@ int learn_from_records(const LearnOptions& o, Terminal& terminal) {
 /// What was learned from the traces that are given; of none, when what was learned before is only taken back.
 traces::LearnOutcome learn_from_traces(const LearnOptions& o, costmodel::Calibration& calibration, const Terminal& terminal) {
   const auto platform = platforms::read_platform_file(o.machine);
-  const auto outcome = traces::learn(calibration, platform, read_traces(o.traces, terminal));
+  const auto outcome = traces::learn(calibration, platform, read_traces(o.traces));
   warn_of_traces(outcome, o, terminal);
   return outcome;
 }

@@ -275,7 +275,8 @@ void write_results(const Ending& ending, const exec::Training& job, Terminal& te
   auto result = result_of(outcome, job.program, terminal.json() ? kMostLosses : kMostLossesToRead);
   if (ending.trained) use_trained(o, *ending.trained, job.world, terminal, result);
   if (ending.predicted) result["predicted_step_seconds"] = to_json(*ending.predicted);
-  if (ending.predicted && !outcome.losses.empty()) remember(o, outcome, job.program, *ending.predicted);
+  // The first steps of a training take longer than it is predicted to take.
+  if (ending.predicted && outcome.losses.size() > traces::kWarmUpSteps) remember(o, outcome, job.program, *ending.predicted);
   if (outcome.trace) {
     outcome.trace->model = o.model.model;
     if (outcome.device.empty()) outcome.trace->context.emplace_back(costmodel::kCpuItem, exec::bench::processor_name());

@@ -55,6 +55,11 @@ TEST_CASE("records come back, and the week of each is known") {
   CHECK(weeks[0].error == Approx(-1.0 / 3));  // of -1/3, 0 and -1/2
   CHECK((weeks[1].week == "2027-W01" && weeks[1].runs == 2));
   CHECK(weeks[1].error == Approx(0.5));  // between 1 and 0
+  // The first two steps of a training are its warm-up.
+  auto cold = run_of("2027-01-06T10:00:00Z", 50);
+  cold.steps = 2;
+  add_to_history(path, cold);
+  CHECK(by_week(read_history(path))[1].runs == 2);
 }
 
 TEST_CASE("a history that is none") {
@@ -100,6 +105,28 @@ TEST_CASE("a training with a calibration is kept beside it") {
   CHECK_THAT(unpredicted.err, contains("nothing is predicted"));
   check_failure(rehearse("history " + (folder / "other.json")), 1, {"other.history.jsonl", "--machine"});
   check_failure(rehearse(std::string("run ") + kGpt + " --steps 1 --machine " + (folder / "no.json")), 1, {"no.json"});
+}
+
+TEST_CASE("the first steps of a training are neither kept nor learned") {
+  const TemporaryFolder folder;
+  const auto machine = folder / "machine.json", trace = folder / "trace.json";
+  write_server(machine);
+  const auto untaught = text_of(machine);
+  const auto run = std::string("run ") + kGpt + " --batch 4 --format json --machine " + machine + " --trace " + trace + " --steps ";
+  for (const std::string steps : {"1", "2"}) {
+    CHECK(result_of(rehearse(run + steps)).contains("predicted_step_seconds"));
+    for (const auto& step : nlohmann::json::parse(text_of(trace)).at("steps")) CHECK(step.at("warm_up") == true);
+    check_failure(rehearse("learn " + trace + " --into " + machine), 1, {"holds no step after its warm-up; run at least 3 steps"});
+    CHECK(text_of(machine) == untaught);
+    // Such a trace is shown and compared all the same.
+    CHECK(result_of(rehearse("compare " + trace + " " + trace + " --format json")).at("step").at("measured_seconds") > 0);
+    result_of(rehearse("report " + trace + " -o " + (folder / "page.html") + " --format json"));
+  }
+  check_failure(rehearse("history " + machine), 1, {"machine.history.jsonl", "at least 3 steps"});
+  result_of(rehearse(run + "3"));
+  CHECK(result_of(rehearse("history " + machine + " --format json")).at("runs").size() == 1);
+  result_of(rehearse("learn " + trace + " --into " + machine + " --format json"));
+  CHECK(text_of(machine) != untaught);
 }
 
 TEST_CASE("a calibration of another processor is said to be one") {

@@ -89,6 +89,17 @@ TEST_CASE("warm-up and the outer quarters of steps do not count") {
   CHECK(central[2].step == 4);
 }
 
+TEST_CASE("a trace of the first steps alone is compared by them") {
+  auto t = trace("measured", 4, 0, 6);
+  CHECK(only_warms_up(t));
+  t.steps.front().warm_up = true;
+  CHECK(only_warms_up(t));
+  CHECK(compare(t, t).measured_step == Approx(6));
+  t.steps.push_back({1, 6, 12, 0, false});
+  CHECK_FALSE(only_warms_up(t));
+  CHECK_FALSE(only_warms_up(trace("simulated", 3, 0, 5)));
+}
+
 TEST_CASE("ranks that one trace lacks are left out, missing instructions counted") {
   auto folded = trace("simulated", 3, 0, 5);
   folded.ranks.pop_back();

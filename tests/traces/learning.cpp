@@ -340,6 +340,11 @@ TEST_CASE("only measured traces with steps on this machine teach") {
   t.steps.clear();
   CHECK_THROWS_AS(learn(c, machine, {&t, 1}), BadInput);
   t = trained({100}, 3, 0);
+  for (auto& step : t.steps) step.warm_up = true;
+  CHECK_THROWS_WITH(learn(c, machine, {&t, 1}), contains("holds no step after its warm-up; run at least 3 steps"));
+  t.steps = {{0, 0, 1, 0, false}, {1, 1, 2, 0, false}};  // as earlier versions wrote them
+  CHECK_THROWS_WITH(learn(c, machine, {&t, 1}), contains("holds no step after its warm-up"));
+  t = trained({100}, 3, 0);
   t.plan = "dp=4";
   CHECK_THROWS_WITH(learn(c, machine, {&t, 1}), contains("4 ranks"));
   CHECK(costmodel::to_json_text(c) == text);
