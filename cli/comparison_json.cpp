@@ -20,6 +20,7 @@ void add_seconds(Json& j, double predicted, double measured) {
 Json to_json(const traces::Comparison& c, std::size_t top) {
   Json result;
   result["step"] = Json{{"predicted_seconds", c.predicted_step}, {"measured_seconds", c.measured_step}, {"error", c.step_error()}};
+  add_seconds(result["rows_add_up_to"], c.predicted_rows, c.measured_rows);
   add_seconds(result["input"], c.predicted_input, c.measured_input);
   result["rows"] = Json::array();
   for (const auto& row : c.rows) {

@@ -6,12 +6,7 @@
 
 namespace rehearsal::exec {
 
-namespace {
-
-/// Do ranks begin a step without having met behind the one before?
 bool runs_on(const plan::Program& program) { return plan::crosses_steps(program) || program.plan.meets_one_by_one(); }
-
-}  // namespace
 
 StepRows::Played StepRows::next(std::int64_t step, std::int64_t end) {
   if (played_.empty()) play({step, step + steps_in_row(step, end - step)}, end);

@@ -10,6 +10,9 @@
 
 namespace rehearsal::exec {
 
+/// Do ranks begin a step without having met behind the one before?
+[[nodiscard]] bool runs_on(const plan::Program&);
+
 struct RowOptions {
   LearningRate rate;
   bool record = false;

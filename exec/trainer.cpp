@@ -18,6 +18,7 @@
 #include "exec/step_rows.hpp"
 #include "plan/collectives/meetings.hpp"
 #include "plan/compressors.hpp"
+#include "traces/timeline.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -266,6 +267,9 @@ class Run {
     outcome_.memory = gather_memory(world_, training_.program, executor_);
     if (!recorder_ || world_.rank() != 0) return;
     outcome_.trace = std::move(*recorder_).finish();
+    // What is said of the run is what its trace shows: a step ends with its last rank. Ranks that run on have no such end in common.
+    if (!seconds_.empty() && !runs_on(training_.program))
+      outcome_.samples_per_second = static_cast<double>(training_.program.batch) / traces::median_step_seconds(*outcome_.trace);
     if (!outcome_.device.empty()) outcome_.trace->context.emplace_back(costmodel::kGpuItem, outcome_.device);
   }
 

@@ -62,12 +62,13 @@ struct ResidentMemory {
 
 struct TrainingOutcome {
   std::int64_t first_step = 1;
-  std::vector<double> losses;          ///< of the steps of this run; on every rank
-  std::int64_t skipped = 0;            ///< steps that were left out
-  bool interrupted = false;            ///< by stop_requested, behind the last of these steps
-  bool gains_no_more = false;          ///< ended by HeldOutOptions::stop_after
-  EvaluatedSoFar evaluated;            ///< of this training and what it goes on with
-  double samples_per_second = 0;       ///< median over the steps behind traces::kWarmUpSteps, where there are any
+  std::vector<double> losses;  ///< of the steps of this run; on every rank
+  std::int64_t skipped = 0;    ///< steps that were left out
+  bool interrupted = false;    ///< by stop_requested, behind the last of these steps
+  bool gains_no_more = false;  ///< ended by HeldOutOptions::stop_after
+  EvaluatedSoFar evaluated;    ///< of this training and what it goes on with
+  /// By the median over the steps behind traces::kWarmUpSteps, where there are any; on rank 0, when recording, as the trace has them.
+  double samples_per_second = 0;
   std::string device;                  ///< of this rank; empty: the host
   std::string collectives;             ///< what carries them out between devices: "NCCL 2.28.9", "host"
   std::vector<Straggler> stragglers;   ///< on rank 0

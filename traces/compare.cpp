@@ -118,8 +118,10 @@ Comparison compare(const Trace& predicted, const Trace& measured) {
   const auto left = side_of(predicted, 0, ranks, instructions);
   const auto right = side_of(measured, 1, ranks, instructions);
   Comparison result;
-  result.predicted_step = left.step;
-  result.measured_step = right.step;
+  result.predicted_step = median_step_seconds(predicted);
+  result.measured_step = median_step_seconds(measured);
+  result.predicted_rows = left.step;
+  result.measured_rows = right.step;
   add_rows(instructions, result);
   result.rows.push_back({"step", "exposed communication", left.exposed, right.exposed, 0});
   result.rows.push_back({"step", "idle", left.idle, right.idle, 0});

@@ -9,7 +9,8 @@
 
 namespace rehearsal::traces {
 
-/// Seconds of a step, mean over the central steps (see central_steps) and over the ranks that both traces hold.
+/// Seconds of a step, mean over the central steps (see central_steps), which is steadier than one step, and over the ranks that both
+/// traces hold.
 struct ComparedRow {
   std::string phase;  ///< "prologue", "forward", "backward", "update"; "step" for what is no operator
   std::string op;     ///< operator kind; "exposed communication" and "idle" in phase "step"
@@ -26,7 +27,8 @@ struct ComparedInstruction {
 };
 
 struct Comparison {
-  double predicted_step = 0, measured_step = 0;        ///< seconds; the rows sum to them
+  double predicted_step = 0, measured_step = 0;        ///< median_step_seconds()
+  double predicted_rows = 0, measured_rows = 0;        ///< seconds that the rows sum to: the mean of the central steps
   double predicted_input = 0, measured_input = 0;      ///< of them: samples are loaded, waiting for them included
   std::vector<ComparedRow> rows;                       ///< largest absolute error first
   std::vector<ComparedInstruction> instructions;       ///< those that compute, largest absolute error first

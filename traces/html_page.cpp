@@ -51,8 +51,8 @@ std::string table(Comparison c, bool both, const std::array<std::string, 2>& kin
                            xml_escaped(kinds[0]) + "</th><th>" + (both ? xml_escaped(kinds[1]) + "</th><th>difference" : "share") +
                            "</th></tr>\n";
   std::string shown = head, folded = head;
-  for (std::size_t n = 0; n < c.rows.size(); ++n) (n < kShown ? shown : folded) += cells(c.rows[n], both, c.predicted_step);
-  shown += cells({"step", "sum", c.predicted_step, c.measured_step, 0}, both, c.predicted_step) + "</table>\n";
+  for (std::size_t n = 0; n < c.rows.size(); ++n) (n < kShown ? shown : folded) += cells(c.rows[n], both, c.predicted_rows);
+  shown += cells({"step", "sum", c.predicted_rows, c.measured_rows, 0}, both, c.predicted_rows) + "</table>\n";
   if (c.rows.size() > kShown)
     shown +=
         "<details><summary>" + std::to_string(c.rows.size() - kShown) + " more that take less</summary>" + folded + "</table></details>\n";

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/statistics.hpp"
 
 namespace rehearsal::traces {
 namespace {
@@ -88,6 +89,12 @@ std::vector<StepRecord> counted_steps(const Trace& trace) {
   for (const auto& s : trace.steps)
     if (!s.warm_up) steps.push_back(s);
   return steps.empty() ? trace.steps : steps;
+}
+
+double median_step_seconds(const Trace& trace) {
+  std::vector<double> seconds;
+  for (const auto& s : counted_steps(trace)) seconds.push_back(s.end - s.begin);
+  return median_of(seconds);
 }
 
 bool only_warms_up(const Trace& trace) {

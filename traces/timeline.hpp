@@ -11,11 +11,13 @@ namespace rehearsal::traces {
 /// True of messages and collectives.
 [[nodiscard]] bool communicates(const EventKind&);
 
-/// The steps that stand for a trace: no warm-up, and without the shortest and the longest quarter (rounded down), in order of time.
-/// Throws BadInput when the trace holds no step.
+/// The steps in which compare() looks for where the time goes: no warm-up, and without the shortest and the longest quarter (rounded down),
+/// in order of time. Throws BadInput when the trace holds no step.
 [[nodiscard]] std::vector<StepRecord> central_steps(const Trace&);
 /// The steps that are no warm-up; all of them when nothing else is there.
 [[nodiscard]] std::vector<StepRecord> counted_steps(const Trace&);
+/// What a step of the trace took, wherever one number stands for all: the median of counted_steps().
+[[nodiscard]] double median_step_seconds(const Trace&);
 /// Whether nothing else is there: the first steps of a training say little of those behind them.
 [[nodiscard]] bool only_warms_up(const Trace&);
 

@@ -7,7 +7,6 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
-#include "base/statistics.hpp"
 #include "base/text_lines.hpp"
 #include "platforms/strict_json.hpp"
 
@@ -201,13 +200,6 @@ bool is_trace_file(const std::string& path) {
   std::string head(64, '\0');
   in.read(head.data(), 64);
   return head.find(kMark) != std::string::npos;
-}
-
-double median_step_seconds(const Trace& trace) {
-  std::vector<double> seconds;
-  for (const auto& s : trace.steps)
-    if (!s.warm_up) seconds.push_back(s.end - s.begin);
-  return median_of(seconds);
 }
 
 }  // namespace rehearsal::traces

@@ -74,7 +74,4 @@ void write_trace(const std::string& path, const Trace&);
 /// True when the file is a trace rather than something else (records, a plan): by its "schema" and "trace" keys.
 [[nodiscard]] bool is_trace_file(const std::string& path);
 
-/// Median duration over the steps that are no warm-up.
-[[nodiscard]] double median_step_seconds(const Trace&);
-
 }  // namespace rehearsal::traces

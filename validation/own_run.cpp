@@ -143,8 +143,8 @@ std::vector<std::string> differences(const PredictedRun& p, const OwnRun& run) {
 
 traces::Comparison comparison(const PredictedRun& p, const OwnRun& run) {
   traces::Comparison result;
-  result.predicted_step = p.predicted.step;
-  result.measured_step = run.measured.step;
+  result.predicted_step = result.predicted_rows = p.predicted.step;
+  result.measured_step = result.measured_rows = run.measured.step;
   const auto row = [&](const char* op, double StepSeconds::*seconds) {
     result.rows.push_back({"step", op, p.predicted.*seconds, run.measured.*seconds, 0});
   };

@@ -38,6 +38,7 @@ int compare_run(const CompareOptions& o, Terminal& terminal) {
       {"schema", 1},     {"model", found->model}, {"plan", found->plan}, {"batch", found->batch}, {"kinds", {"predicted", "measured"}},
       {"run", found->id}};
   result.update(to_json(validation::comparison(predicted, *found), o.top));
+  result.erase("rows_add_up_to");
   result.erase("input");
   result.erase("instructions");
   for (auto& row : result["rows"]) row.erase("instructions");

@@ -129,6 +129,24 @@ TEST_CASE("the first steps of a training are neither kept nor learned") {
   CHECK(text_of(machine) != untaught);
 }
 
+TEST_CASE("what a step took is one number, whoever says it") {
+  const TemporaryFolder folder;
+  const auto machine = folder / "machine.json", trace = folder / "trace.json";
+  write_server(machine);
+  const auto ran = result_of(rehearse(
+      std::string("run ") + kGpt + " --batch 4 --plan dp=2 --steps 9 --format json --machine " + machine + " --trace " + trace, 2));
+  const auto learned = result_of(rehearse("learn " + trace + " --into " + machine + " --format json"));
+  const double seconds = learned.at("learned")[0].at("measured_step_seconds");
+  const auto kept = result_of(rehearse("history " + machine + " --format json")).at("runs")[0].at("step_seconds").get<double>();
+  CHECK(kept == Approx(seconds).epsilon(1e-9));
+  CHECK(4 / ran.at("samples_per_second").get<double>() == Approx(seconds).epsilon(1e-9));
+  const auto compared = result_of(rehearse("compare " + trace + " " + trace + " --format json"));
+  CHECK(compared.at("step").at("measured_seconds") == seconds);
+  double rows = 0;
+  for (const auto& row : compared.at("rows")) rows += row.at("measured_seconds").get<double>();
+  CHECK(compared.at("rows_add_up_to").at("measured_seconds").get<double>() == Approx(rows));
+}
+
 TEST_CASE("a calibration of another processor is said to be one") {
   const TemporaryFolder folder;
   const auto machine = folder / "machine.json";

@@ -73,8 +73,8 @@ TEST_CASE("comparison of two traces by phase and operator") {
   CHECK(c.instructions.front().name == "MatMul_0");
   double predicted = 0, measured = 0;
   for (const auto& r : c.rows) predicted += r.predicted, measured += r.measured;
-  CHECK(predicted == Approx(c.predicted_step));
-  CHECK(measured == Approx(c.measured_step));
+  CHECK(predicted == Approx(c.predicted_rows));
+  CHECK(measured == Approx(c.measured_rows));
 }
 
 TEST_CASE("warm-up and the outer quarters of steps do not count") {
@@ -87,6 +87,14 @@ TEST_CASE("warm-up and the outer quarters of steps do not count") {
   REQUIRE(central.size() == 3);
   CHECK(central[0].step == 2);
   CHECK(central[2].step == 4);
+  // The number that stands for all is their median, here as in learn and history; rows are of the mean of these three.
+  const auto c = compare(t, t);
+  CHECK(median_step_seconds(t) == 5);
+  CHECK((c.predicted_step == 5 && c.measured_step == 5));
+  CHECK(c.measured_rows == Approx((6.0 + 5 + 5) / 3));
+  double measured = 0;
+  for (const auto& r : c.rows) measured += r.measured;
+  CHECK(measured == Approx(c.measured_rows));
 }
 
 TEST_CASE("a trace of the first steps alone is compared by them") {

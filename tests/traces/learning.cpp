@@ -9,6 +9,7 @@
 #include "tests/traces/sample.hpp"
 #include "traces/composition.hpp"
 #include "traces/learn.hpp"
+#include "traces/timeline.hpp"
 
 namespace rehearsal::traces {
 namespace {
