@@ -163,6 +163,12 @@ Site read_site(const std::string& path) {
   return learn_site(site_runs_of(json.at("published"), path + ": published"));
 }
 
+bool holds_site(const std::string& path) {
+  if (!std::filesystem::is_regular_file(path)) return false;
+  const Json json = platforms::read_json_file(path);
+  return json.is_object() && json.contains("published");
+}
+
 void write_site(const std::string& path, const Site& site) {
   Json json = std::filesystem::exists(path) ? Json(platforms::read_json_file(path)) : Json{{"schema", 1}};
   auto corrections = Json::array();

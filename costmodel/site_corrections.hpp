@@ -56,6 +56,8 @@ struct SiteEffect {
 
 /// The part "published" of a site file; empty where the file has none. Throws BadInput naming file and key.
 [[nodiscard]] Site read_site(const std::string& path);
+/// Whether it is a file with such a part.
+[[nodiscard]] bool holds_site(const std::string& path);
 /// Writes the part "published" into the file, all else in it unchanged; makes the file where there is none.
 void write_site(const std::string& path, const Site&);
 

@@ -33,23 +33,38 @@ struct LearnOptions {
 /// From which share of kernels' time that they waited for a core a run is said to have been disturbed: a quiet machine stays below a tenth.
 constexpr double kDisturbed = 0.25;
 
+/// Whether records are learned from, not traces.
+bool given_records(const LearnOptions& o) {
+  const std::string *trace = nullptr, *other = nullptr;
+  for (const auto& path : o.traces) {
+    if (!std::ifstream(path)) throw BadInput(path, "cannot be read");
+    (traces::is_trace_file(path) ? trace : other) = &path;
+  }
+  if (trace != nullptr && other != nullptr)
+    throw BadInput(*other, "is no trace of `rehearse run --trace`, and " + *trace +
+                               " is one; give records and traces to separate calls: they correct different files");
+  return other != nullptr;
+}
+
+[[noreturn]] void refuse_to_forget(const std::string& site) {
+  throw WrongUsage("--forget", "is for what traces taught a machine file; to forget what records said, remove " + site);
+}
+
+/// Records correct another file than traces do.
+void refuse_site_file(const LearnOptions& o) {
+  if (!costmodel::holds_site(o.machine) || costmodel::holds_calibration(o.machine)) return;
+  if (o.forget) refuse_to_forget(o.machine);
+  throw BadInput(
+      o.machine,
+      "is the file of a site, which records correct; traces correct one that `rehearse calibrate -o FILE` wrote: give that as --into");
+}
+
 /// The whole machine file, so that what learning does not touch stays as it was.
 Json read_machine_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw BadInput(path, "cannot be read; `rehearse calibrate -o " + path + "` writes it");
   if (!platforms::read_json_file(path).is_object()) throw BadInput(path, "must be an object, as `rehearse calibrate` writes it");
   return Json::parse(in);  // once more, since the order of keys is kept here
-}
-
-std::vector<traces::Trace> read_traces(const std::vector<std::string>& paths) {
-  std::vector<traces::Trace> result;
-  for (const auto& path : paths) {
-    if (!std::ifstream(path)) throw BadInput(path, "cannot be read");
-    if (!traces::is_trace_file(path))
-      throw BadInput(path, "is no trace of `rehearse run --trace`; give records and traces to separate calls");
-    result.push_back(traces::read_trace(path));
-  }
-  return result;
 }
 
 Json json_of(const traces::LearnOutcome& outcome, const LearnOptions& o) {
@@ -145,7 +160,9 @@ int learn_from_records(const LearnOptions& o, Terminal& terminal) {
 /// What was learned from the traces that are given; of none, when what was learned before is only taken back.
 traces::LearnOutcome learn_from_traces(const LearnOptions& o, costmodel::Calibration& calibration, const Terminal& terminal) {
   const auto platform = platforms::read_platform_file(o.machine);
-  const auto outcome = traces::learn(calibration, platform, read_traces(o.traces));
+  std::vector<traces::Trace> measured;
+  for (const auto& path : o.traces) measured.push_back(traces::read_trace(path));
+  const auto outcome = traces::learn(calibration, platform, measured);
   warn_of_traces(outcome, o, terminal);
   return outcome;
 }
@@ -153,12 +170,11 @@ traces::LearnOutcome learn_from_traces(const LearnOptions& o, costmodel::Calibra
 int learn(const LearnOptions& o, Terminal& terminal) {
   if (o.traces.empty() && !o.forget)
     throw WrongUsage("learn", "TRACE is missing, what to learn from; or --forget, which takes back what was learned");
-  const auto is_trace = [](const std::string& path) { return std::ifstream(path) && traces::is_trace_file(path); };
-  const bool of_records = !o.traces.empty() && std::all_of(o.traces.begin(), o.traces.end(),
-                                                           [&](const auto& path) { return std::ifstream(path) && !is_trace(path); });
-  if (of_records && o.forget)
-    throw WrongUsage("--forget", "is for what traces taught a machine file; to forget what records said, remove " + o.machine);
-  if (of_records) return learn_from_records(o, terminal);
+  if (given_records(o)) {
+    if (o.forget) refuse_to_forget(o.machine);
+    return learn_from_records(o, terminal);
+  }
+  refuse_site_file(o);
   auto file = read_machine_file(o.machine);
   auto calibration = costmodel::read_calibration(o.machine);
   const auto forgotten = o.forget ? traces::forget(calibration) : 0;

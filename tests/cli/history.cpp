@@ -162,6 +162,20 @@ TEST_CASE("a calibration of another processor is said to be one") {
   CHECK_THAT(of_gpu.err, contains("nothing is predicted: was measured on NVIDIA H200, and this is "));
 }
 
+TEST_CASE("traces and records are told apart, and so are the files that they correct") {
+  const TemporaryFolder folder;
+  const auto site = folder / "site.json", trace = folder / "trace.json", records = folder / "runs.jsonl";
+  write_text(site, R"({"schema": 1, "published": {"mechanisms": [], "corrections": [], "runs": []}})");
+  (void)result_of(rehearse(std::string("run ") + kGpt + " --batch 4 --steps 6 --format json --trace " + trace));
+  write_text(records, "{}\n");
+  for (const auto& both : {records + " " + trace, trace + " " + records})
+    check_failure(rehearse("learn " + both + " --into " + site), 1,
+                  {"runs.jsonl: is no trace", "trace.json is one", "records and traces to separate calls"});
+  check_failure(rehearse("learn " + trace + " --into " + site), 1, {"site.json: is the file of a site", "rehearse calibrate"});
+  check_failure(rehearse("learn --forget --into " + site), 2, {"--forget", "remove", "site.json"});
+  check_failure(rehearse("learn " + (folder / "gone.json") + " --into " + site), 1, {"gone.json: cannot be read"});
+}
+
 TEST_CASE("what traces taught a machine file can be taken back") {
   const TemporaryFolder folder;
   const auto machine = folder / "machine.json", trace = folder / "trace.json";

@@ -1,9 +1,8 @@
 // What a site's runs say: a normal prior around no correction, and a run's noise of 0.06, by hand.
-#include "costmodel/site_corrections.hpp"
-
 #include <cmath>
 
 #include "base/error.hpp"
+#include "costmodel/site_corrections.hpp"
 #include "tests/catch.hpp"
 #include "tests/process.hpp"
 
@@ -89,8 +88,10 @@ TEST_CASE("a site's file keeps what else is in it, and gives back the runs") {
   const auto path = folder / "site.json";
   write_text(path, R"({"schema": 1, "calibration": {"kept": true}})");
   CHECK(read_site(path).runs.empty());
+  CHECK_FALSE(holds_site(path));
   write_site(path, learn_site({run(0.2), run(0.3)}));
   CHECK_THAT(text_of(path), contains("\"kept\": true"));
+  CHECK(holds_site(path));
   const auto again = read_site(path);
   REQUIRE(again.runs.size() == 2);
   CHECK(again.runs[1].log_ratio == 0.3);
