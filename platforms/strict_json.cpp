@@ -26,7 +26,8 @@ std::string shortened(std::string text) {
 /// Builds the document from parser events, which arrive without recursion.
 class StrictBuilder final : public nlohmann::json_sax<json> {
  public:
-  explicit StrictBuilder(const std::string& where) : where_(where) {}
+  /// `one_line`: the text is a line of a file, whose number stands in `where`.
+  explicit StrictBuilder(const std::string& where, bool one_line = false) : where_(where), one_line_(one_line) {}
   [[nodiscard]] json take() { return std::move(root_); }
 
   bool null() override { return add(nullptr); }
@@ -49,7 +50,10 @@ class StrictBuilder final : public nlohmann::json_sax<json> {
   }
 
   bool parse_error(std::size_t, const std::string&, const json::exception& error) override {
-    throw BadInput(where_, "is not JSON: " + shortened(reason_of(error)));
+    auto reason = reason_of(error);
+    constexpr std::string_view kFirst = "line 1, ";
+    if (const auto at = reason.find(kFirst); one_line_ && at != std::string::npos) reason.erase(at, kFirst.size());
+    throw BadInput(where_, "is not JSON: " + shortened(std::move(reason)));
   }
 
  private:
@@ -83,6 +87,7 @@ class StrictBuilder final : public nlohmann::json_sax<json> {
   }
 
   const std::string& where_;
+  bool one_line_;
   json root_;
   std::vector<json*> open_;  ///< containers being filled; each is the last element of the one before, so none of them moves
   std::string key_;
@@ -99,6 +104,12 @@ std::string read_limited(std::ifstream& file, const std::string& path) {
   return text;
 }
 
+json built(const std::string& text, const std::string& where, StrictBuilder builder) {
+  refuse_utf16(text, where);
+  json::sax_parse(text, &builder);
+  return builder.take();
+}
+
 }  // namespace
 
 std::string reason_of(const std::exception& problem) {
@@ -107,12 +118,7 @@ std::string reason_of(const std::exception& problem) {
   return number_ends == std::string::npos ? text : text.substr(number_ends + 2);
 }
 
-json parse_strict_json(const std::string& text, const std::string& where) {
-  refuse_utf16(text, where);
-  StrictBuilder builder(where);
-  json::sax_parse(text, &builder);
-  return builder.take();
-}
+json parse_strict_json(const std::string& text, const std::string& where) { return built(text, where, StrictBuilder(where)); }
 
 json read_json_file(const std::string& path) {
   std::error_code ignored;
@@ -123,14 +129,14 @@ json read_json_file(const std::string& path) {
   return parse_strict_json(read_limited(file, path), path);
 }
 
-void for_each_json_line(std::istream& in, const std::string& where, const std::function<void(const nlohmann::json&)>& take) {
+void for_each_json_line(std::istream& in, const std::string& where, const std::function<void(const nlohmann::json&, int line)>& take) {
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const std::string at = where + ": line " + std::to_string(number);
-    const auto document = parse_strict_json(line, at);
+    const auto document = built(line, at, StrictBuilder(at, true));
     try {
-      take(document);
+      take(document, number);
     } catch (const BadInput& error) {
       throw BadInput(at, error.what());
     }
@@ -138,7 +144,7 @@ void for_each_json_line(std::istream& in, const std::string& where, const std::f
   if (in.bad()) throw EnvironmentFailure(where + ": cannot be read to its end");
 }
 
-void for_each_json_line(const std::string& path, const char* what, const std::function<void(const nlohmann::json&)>& take) {
+void for_each_json_line(const std::string& path, const char* what, const std::function<void(const nlohmann::json&, int line)>& take) {
   std::error_code ignored;
   std::ifstream in(path);
   if (!in || std::filesystem::is_directory(path, ignored))

@@ -21,11 +21,11 @@ inline constexpr std::size_t kLargestJson = std::size_t{256} << 20;
 /// Throws BadInput naming `where` (a file name) and the line and column, or the key that is given twice.
 [[nodiscard]] nlohmann::json parse_strict_json(const std::string& text, const std::string& where);
 
-/// Every line that is not blank, in order. Throws BadInput naming `where` and the line: of what parse_strict_json() refuses, and of what
-/// `take` throws as BadInput.
-void for_each_json_line(std::istream&, const std::string& where, const std::function<void(const nlohmann::json&)>& take);
+/// Every line that is not blank, in order, with its number from 1 on. Throws BadInput naming `where` and the line: of what
+/// parse_strict_json() refuses, and of what `take` throws as BadInput.
+void for_each_json_line(std::istream&, const std::string& where, const std::function<void(const nlohmann::json&, int line)>& take);
 /// The same of a file. `what` it is stands in the message when it cannot be read, or is a folder.
-void for_each_json_line(const std::string& path, const char* what, const std::function<void(const nlohmann::json&)>& take);
+void for_each_json_line(const std::string& path, const char* what, const std::function<void(const nlohmann::json&, int line)>& take);
 
 /// Throws BadInput when the file is missing, a folder, unreadable, larger than kLargestJson, or no JSON.
 [[nodiscard]] nlohmann::json read_json_file(const std::string& path);

@@ -102,13 +102,13 @@ AnswerFile answers_of(const std::map<std::string, Said>& of_id, std::span<const 
 
 AnswerFile read_answers(std::istream& in, const std::string& where, std::span<const Record> records) {
   std::map<std::string, Said> of_id;
-  platforms::for_each_json_line(in, where, [&](const Json& line) { read_line(line, of_id); });
+  platforms::for_each_json_line(in, where, [&](const Json& line, int) { read_line(line, of_id); });
   return answers_of(of_id, records);
 }
 
 AnswerFile read_answer_file(const std::string& path, std::span<const Record> records) {
   std::map<std::string, Said> of_id;
-  platforms::for_each_json_line(path, "a file of answers", [&](const Json& line) { read_line(line, of_id); });
+  platforms::for_each_json_line(path, "a file of answers", [&](const Json& line, int) { read_line(line, of_id); });
   return answers_of(of_id, records);
 }
 

@@ -104,6 +104,19 @@ Record record_of(const Json& json, std::set<std::string>& unknown) {
   return record;
 }
 
+/// A file as it is read.
+struct Lines {
+  RecordFile file;
+  std::map<std::string, int> of_id;  ///< where it stands first
+
+  void add(const Json& json, int line) {
+    auto record = record_of(json, file.unknown_keys);
+    const auto [first, is_new] = of_id.try_emplace(record.id, line);
+    if (!is_new) file.repeated_ids.insert(record.id + " (lines " + std::to_string(first->second) + " and " + std::to_string(line) + ")");
+    file.records.push_back(std::move(record));
+  }
+};
+
 }  // namespace
 
 bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
@@ -130,16 +143,15 @@ std::string Fields::written(std::string_view key) const {
 std::string Fields::text(std::string_view key) const { return lower_case(written(key)); }
 
 RecordFile read_records(std::istream& in, const std::string& where) {
-  RecordFile file;
-  platforms::for_each_json_line(in, where, [&](const Json& line) { file.records.push_back(record_of(line, file.unknown_keys)); });
-  return file;
+  Lines lines;
+  platforms::for_each_json_line(in, where, [&](const Json& json, int line) { lines.add(json, line); });
+  return std::move(lines.file);
 }
 
 RecordFile read_record_file(const std::string& path) {
-  RecordFile file;
-  platforms::for_each_json_line(path, "a file of records",
-                                [&](const Json& line) { file.records.push_back(record_of(line, file.unknown_keys)); });
-  return file;
+  Lines lines;
+  platforms::for_each_json_line(path, "a file of records", [&](const Json& json, int line) { lines.add(json, line); });
+  return std::move(lines.file);
 }
 
 void require_records(const RecordFile& file, const std::string& path) {

@@ -47,6 +47,7 @@ struct Record {
 struct RecordFile {
   std::vector<Record> records;
   std::set<std::string> unknown_keys;  ///< "plan.colour": ignored
+  std::set<std::string> repeated_ids;  ///< "gpt3 (lines 2 and 7)": records all the same
 };
 
 /// Throws BadInput naming `where` and the line: no JSON, no object, or no "id".

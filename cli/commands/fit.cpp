@@ -7,6 +7,7 @@
 #include "base/atomic_file.hpp"
 #include "base/statistics.hpp"
 #include "cli/command.hpp"
+#include "cli/validation_json.hpp"
 #include "validation/constants_fit.hpp"
 
 namespace rehearsal::cli {
@@ -83,6 +84,7 @@ std::string residual_lines(const pub::FitOutcome& outcome, const std::vector<pub
 int fit(const FitOptions& o, Terminal& terminal) {
   const auto file = pub::read_record_file(o.measured);
   pub::require_records(file, o.measured);
+  warn_of(terminal, o.measured + ": several lines have one id, and each counts:", file.repeated_ids);
   const auto& start = costmodel::published_constants();
   const auto progress = terminal.progress("fit");
   auto outcome = pub::fit_constants(file.records, start, o.steps, *progress);

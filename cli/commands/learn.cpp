@@ -133,6 +133,7 @@ int learn_from_records(const LearnOptions& o, Terminal& terminal) {
     auto file = pub::read_record_file(path);
     pub::require_records(file, path);
     warn_of(terminal, path + ": unknown keys are ignored:", file.unknown_keys);
+    warn_of(terminal, path + ": several lines have one id, of which the last counts:", file.repeated_ids);
     std::move(file.records.begin(), file.records.end(), std::back_inserter(records));
   }
   const auto before = std::ifstream(o.machine) ? costmodel::read_site(o.machine) : costmodel::Site{};

@@ -43,6 +43,7 @@ RecordFile records_of(const ValidateOptions& o, Terminal& terminal) {
       o.measured.empty() ? validation::read_records(own, "validation/records/published.jsonl") : validation::read_record_file(o.measured);
   validation::require_records(file, o.measured);
   warn_of(terminal, "unknown keys are ignored:", file.unknown_keys);
+  warn_of(terminal, o.measured + ": several lines have one id, and each counts:", file.repeated_ids);
   if (!o.family.empty()) keep_family(file.records, o.family);
   return file;
 }

@@ -103,6 +103,19 @@ TEST_CASE("a set that answers nothing has no errors, and a family that is not th
   check_failure(rehearse("validate --measured " + records + " --family frist"), 1, {"--family", "frist", "first"});
 }
 
+TEST_CASE("an id that two lines have counts twice, and a warning says so") {
+  const TemporaryFolder folder;
+  const auto records = folder / "records.jsonl", none = folder / "none.jsonl";
+  const std::string line = R"({"id":"a","family":"first","measured":{"iteration_time_s":10}})";
+  write_text(records, line + "\n" + line + "\n");
+  write_text(none, R"({"id":"a","refused":"too large"})");
+  const auto ended = rehearse("validate --measured " + records + " --answers " + none + " --format json");
+  CHECK(summary_of(ended).at("all").at("refused") == 2);
+  CHECK_THAT(ended.err, contains("records.jsonl: several lines have one id, and each counts: a (lines 1 and 2)"));
+  write_text(records, line + "\n{\"id\":\n");
+  check_failure(rehearse("validate --measured " + records), 1, {"records.jsonl: line 2: is not JSON: parse error at column "});
+}
+
 TEST_CASE("records of which none can be answered validate nothing, and nothing is fitted to them") {
   const TemporaryFolder folder;
   const auto empty = folder / "empty.jsonl", unknown = folder / "unknown.jsonl";

@@ -144,6 +144,6 @@ TEST_CASE("a record that teaches nothing is named with the key, and what would b
   write_text(records, lines + with("\"dp\": 8", "\"dp\": 8, \"colour\": 1") + typo);
   const auto some = rehearse("learn " + records + " --into " + site + " --format json");
   CHECK(result_of(some).at("runs") == 4);
-  CHECK_THAT(some.err,
-             contains("unknown keys are ignored: plan.colour") && contains("1 of 6 records teach nothing; r9: measured: none of step"));
+  CHECK_THAT(some.err, contains("unknown keys are ignored: plan.colour") && contains("of which the last counts: r0 (lines 1 and 5)") &&
+                           contains("1 of 6 records teach nothing; r9: measured: none of step"));
 }

@@ -30,10 +30,16 @@ Verdict judged(const std::string& text, const costmodel::Site& site = {}) {
 }
 
 TEST_CASE("a broken line is named, unknown keys are collected") {
-  CHECK_THROWS_WITH(read("{\"id\": \"a\"}\n{\"id\": "), contains("records.jsonl: line 2: is not JSON: parse error"));
+  CHECK_THROWS_WITH(read("{\"id\": \"a\"}\n{\"id\": "), contains("records.jsonl: line 2: is not JSON: parse error at column 8: "));
   CHECK_THROWS_WITH(read(R"({"id": "a", "id": "b"})"), contains("\"id\" is given twice"));
   CHECK_THROWS_WITH(read("{\"family\": \"a\"}"), contains("'id' is missing"));
   CHECK(read(R"({"id": "a", "plan": {"colour": 1}, "wind": 2})").unknown_keys == std::set<std::string>{"plan.colour", "wind"});
+}
+
+TEST_CASE("an id that several lines have is named with them") {
+  const auto file = read("{\"id\": \"a\"}\n\n{\"id\": \"b\"}\n{\"id\": \"a\"}\n{\"id\": \"a\"}");
+  CHECK(file.records.size() == 4);
+  CHECK(file.repeated_ids == std::set<std::string>{"a (lines 1 and 4)", "a (lines 1 and 5)"});
 }
 
 TEST_CASE("what was not measured has no error, and no time is negative") {
