@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "base/names.hpp"
+#include "base/short_number.hpp"
 
 namespace rehearsal::platforms {
 namespace {
@@ -21,6 +22,17 @@ std::string shown(const json& value) {
   auto text = value.is_structured() ? std::string(value.type_name()) : value.dump(-1, ' ', false, json::error_handler_t::replace);
   if (text.size() > kLongestQuantity) text = text.substr(0, kLongestQuantity) + "…";
   return text;
+}
+
+/// "0 to 10 kg/kWh". The last digits of a number are what conversions between units leave, and 0 is the same in all of them.
+template <class Q>
+std::string range_of(const Bounds<Q>& bounds) {
+  constexpr int kDigits = 15;
+  const auto limit = [](Q q) {
+    const auto exact = to_exact_text(q);
+    return short_number(std::stod(exact), kDigits) + exact.substr(exact.find(' '));
+  };
+  return (bounds.low == Q(0) ? "0" : limit(bounds.low)) + " to " + limit(bounds.high);
 }
 
 template <class Q>
@@ -153,8 +165,7 @@ Sourced<Q> ObjectReader::quantity(std::string_view key, Bounds<Q> bounds) {
   } catch (const BadInput& refusal) {
     refuse(key, refusal.what());
   }
-  if (!(result >= bounds.low && result <= bounds.high))
-    refuse(key, "is " + shown(value) + "; must be from " + to_exact_text(bounds.low) + " to " + to_exact_text(bounds.high));
+  if (!(result >= bounds.low && result <= bounds.high)) refuse(key, "is " + shown(value) + "; must be from " + range_of(bounds));
   return {result, source_of(key)};
 }
 
@@ -187,18 +198,18 @@ std::vector<std::string> ObjectReader::keys() const {
   return names;
 }
 
-void ObjectReader::refuse_unknown(const std::string& key) const {
+void ObjectReader::refuse_unknown(const std::string& key, const std::string& path) const {
   if (std::find(known_.begin(), known_.end(), key) != known_.end()) return;
   const auto near = nearest_name(key, {known_.begin(), known_.end()});
-  const auto here = path_.empty() ? std::string() : path_ + ": ";
+  const auto here = path.empty() ? std::string() : path + ": ";
   throw BadInput(where_,
                  here + "unknown key " + shown(key) + (near ? "; did you mean \"" + *near + "\"?" : "; keys here are " + joined(known_)));
 }
 
 void ObjectReader::finish() const {
   for (const auto& [key, ignored] : value_->items())
-    if (key != kSources) refuse_unknown(key);
-  for (const auto& [key, ignored] : sources_) refuse_unknown(key);
+    if (key != kSources) refuse_unknown(key, path_);
+  for (const auto& [key, ignored] : sources_) refuse_unknown(key, path_of(kSources));
 }
 
 }  // namespace rehearsal::platforms

@@ -70,7 +70,7 @@ class ObjectReader {
   [[nodiscard]] std::string source_of(std::string_view key) const;
   [[nodiscard]] std::string path_of(std::string_view key) const;
   [[nodiscard]] std::int64_t checked_integer(const nlohmann::json& value, std::string_view key, std::int64_t low, std::int64_t high) const;
-  void refuse_unknown(const std::string& key) const;
+  void refuse_unknown(const std::string& key, const std::string& path) const;
 
   const nlohmann::json* value_;
   std::string where_, path_;

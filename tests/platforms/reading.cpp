@@ -116,6 +116,8 @@ TEST_CASE("every quantity of every machine is refused when it is broken, by its 
 
 TEST_CASE("figures beyond any machine are refused") {
   CHECK_THAT(refusal(with("/nodes/0/device/memory_bandwidth", "2000 TB/s")), contains("must be from 1 kB/s to 1000 TB/s"));
+  CHECK_THAT(refusal(with("/carbon_intensity", "400 kg/kWh")), contains("must be from 0 to 10 kg/kWh"));
+  CHECK_THAT(refusal(with("/electricity_price", "-4 $/kWh")), contains("must be from 0 to 100 $/kWh"));
   CHECK_THAT(refusal(with("/nodes/0/device/memory", "80 B")), contains("device.memory"));
   CHECK_THAT(refusal(with("/nodes/0/intra/bandwidth", "0 GB/s")), contains("intra.bandwidth"));
   CHECK_THAT(refusal(with("/nodes/0/count", 100'000'000)), contains("nodes[0].count") && contains("10000000"));
@@ -214,11 +216,16 @@ TEST_CASE("an unknown key is named, with the nearest right one") {
   CHECK_THAT(refusal(document), contains("nodes[0].nic: unknown key \"bandwith\"; did you mean \"bandwidth\"?"));
   document = catalog_document("dgx-a100");
   document["topology"]["ports"] = 4;  // a switch has ports, a fat tree has not
-  CHECK_THAT(refusal(document),
-             contains("topology: unknown key \"ports\"; keys here are kind, arity, levels, oversubscription, adaptive, adds, background, latency"));
+  CHECK_THAT(
+      refusal(document),
+      contains(
+          "topology: unknown key \"ports\"; keys here are kind, arity, levels, oversubscription, adaptive, adds, background, latency"));
   document = catalog_document("dgx-a100");
   document["nodes"][0]["sources"]["prize"] = "a shop";
   CHECK_THAT(refusal(document), contains("\"prize\"") && contains("did you mean \"price\"?"));
+  document["nodes"][0]["sources"].erase("prize");
+  document["nodes"][0]["device"]["sources"]["clokc"] = "a leaflet";
+  CHECK_THAT(refusal(document), contains("nodes[0].device.sources: unknown key \"clokc\"; did you mean \"clock\"?"));
   document["nodes"][0]["sources"] = {{"price", 5}};
   CHECK_THAT(refusal(document), contains("sources.price"));
 }
