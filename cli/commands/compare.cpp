@@ -17,7 +17,7 @@ namespace {
 
 struct CompareOptions {
   std::string predicted, measured;
-  std::size_t top = 10;
+  std::int64_t top = 10;
 };
 
 /// A measured run beside what `estimate` said of it.
@@ -37,7 +37,7 @@ int compare_run(const CompareOptions& o, Terminal& terminal) {
   nlohmann::ordered_json result{
       {"schema", 1},     {"model", found->model}, {"plan", found->plan}, {"batch", found->batch}, {"kinds", {"predicted", "measured"}},
       {"run", found->id}};
-  result.update(to_json(validation::comparison(predicted, *found), o.top));
+  result.update(to_json(validation::comparison(predicted, *found), static_cast<std::size_t>(o.top)));
   result.erase("rows_add_up_to");
   result.erase("input");
   result.erase("instructions");
@@ -49,6 +49,7 @@ int compare_run(const CompareOptions& o, Terminal& terminal) {
 }
 
 int compare(const CompareOptions& o, Terminal& terminal) {
+  if (o.top < 0) throw BadInput("--top " + std::to_string(o.top), "must be at least 0");
   if (std::ifstream(o.measured) && std::ifstream(o.predicted) && !traces::is_trace_file(o.measured) && !traces::is_trace_file(o.predicted))
     return compare_run(o, terminal);
   const auto predicted = traces::read_trace(o.predicted), measured = traces::read_trace(o.measured);
@@ -61,7 +62,7 @@ int compare(const CompareOptions& o, Terminal& terminal) {
                                 {"plan", measured.plan},
                                 {"batch", measured.batch},
                                 {"kinds", {predicted.kind, measured.kind}}};
-  result.update(to_json(comparison, o.top));
+  result.update(to_json(comparison, static_cast<std::size_t>(o.top)));
   terminal.print(result);
   return 0;
 }

@@ -145,6 +145,8 @@ TEST_CASE("what a step took is one number, whoever says it") {
   double rows = 0;
   for (const auto& row : compared.at("rows")) rows += row.at("measured_seconds").get<double>();
   CHECK(compared.at("rows_add_up_to").at("measured_seconds").get<double>() == Approx(rows));
+  CHECK(result_of(rehearse("compare " + trace + " " + trace + " --top 0 --format json")).at("instructions").empty());
+  check_failure(rehearse("compare " + trace + " " + trace + " --top -1"), 1, {"--top -1", "at least 0"});
 }
 
 TEST_CASE("a calibration of another processor is said to be one") {
