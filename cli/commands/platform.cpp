@@ -81,6 +81,7 @@ Action add_platform(CLI::App& app) {
   auto* schemas = app.add_subcommand("schema", "the JSON Schema of platform files");
   schemas->footer("rehearse platform schema");
   auto* checks = app.add_subcommand("check", "is a platform file right?");
+  checks->footer("rehearse platform check machine.json");
   checks->add_option("FILE", *what)->required();
   for (auto* sub : {lists, devices_of, shows, schemas, checks}) sub->fallthrough();
   return [=](Terminal& terminal) {

@@ -151,7 +151,7 @@ TEST_CASE("every command's help fits the window, has a title for every group, an
 
 TEST_CASE("a benchmark and a question about platforms have examples of their own") {
   for (const std::string name :
-       {"bench collectives", "bench data", "bench compression", "platform list", "platform devices", "platform schema"})
+       {"bench collectives", "bench data", "bench compression", "platform list", "platform devices", "platform schema", "platform check"})
     CHECK_THAT(rehearse(name + " --help").out, contains("  rehearse " + name));
   CHECK_THAT(rehearse("evaluate --help").out, !contains("synthetic) (required)"));  // it refuses synthetic samples
 }
