@@ -255,18 +255,52 @@ void take_usual_platform(PlatformOptions& platform, const plan::Plan& plan, Term
   terminal.warn("no --platform: seconds, and what depends on them, are of " + platform.platform);
 }
 
-/// Of the plan as it was lowered: shares by speed are numbers there.
-void print_lowering(const ExplainOptions& o, const JobSetup& setup, const plan::Plan& plan, Terminal& terminal) {
-  if (setup.own_job() == nullptr)
-    throw Refusal("--passes, --after: they are of our own lowering, and " + setup.predictor().framework().name +
+/// One answer is printed. Files of the Program may be written beside it, but not beside --after: they would be of another Program.
+void refuse_second_answer(const ExplainOptions& o) {
+  const std::pair<const char*, bool> answers[] = {
+      {"--layers", o.layers}, {"--program", o.program}, {"--passes", o.passes}, {"--after", !o.after.empty()}};
+  const char* first = nullptr;
+  for (const auto& [option, asked] : answers) {
+    if (!asked) continue;
+    if (first != nullptr) throw WrongUsage(std::string(first) + " and " + option, "each is an answer of its own; ask for one at a time");
+    first = option;
+  }
+  if (o.after.empty()) return;
+  for (const auto& [option, file] : {std::pair{"--json", &o.json}, {"--dot", &o.dot}, {"--pnml", &o.pnml}})
+    if (!file->empty())
+      throw WrongUsage(option,
+                       "writes the Program behind the last pass, --after shows one that is not yet complete; leave one of them out");
+}
+
+/// Programs of other frameworks are not stored, and not made by our passes.
+void require_own_execution(const ExplainOptions& o, const JobSetup& setup) {
+  if (setup.own_job() != nullptr) return;
+  const auto& framework = setup.predictor().framework().name;
+  if (!o.json.empty())
+    throw Refusal("--json: a stored Program is our own execution, not one of " + framework + "; use --framework rehearse");
+  if (o.passes || !o.after.empty())
+    throw Refusal("--passes, --after: they are of our own lowering, and " + framework +
                   "'s Programs are not made by it; use --framework rehearse");
-  if (o.after.empty())
-    print_passes(*setup.own_job(), plan, terminal);
-  else
-    print_after(*setup.own_job(), plan, o.after, terminal);
+}
+
+void write_files(const ExplainOptions& o, const JobSetup& setup, const plan::Program& program) {
+  const auto& graph = setup.predictor().graph();
+  if (!o.json.empty()) plan::write_program_file(o.json, program, graph, setup.context(o.model, program.plan));
+  if (!o.pnml.empty()) write_file_atomically(o.pnml, plan::to_pnml(plan::petri_net_of(program, graph), plan::to_text(program.plan)));
+  if (!o.dot.empty()) write_file_atomically(o.dot, plan::to_dot(program, graph));
+}
+
+void print_asked(const ExplainOptions& o, const JobSetup& setup, const Explained& explained, Terminal& terminal) {
+  const auto& program = explained.step.program;
+  // Passes are of the plan as it was lowered: shares by speed are numbers there.
+  if (o.passes) return print_passes(*setup.own_job(), program.plan, terminal);
+  if (!o.after.empty()) return print_after(*setup.own_job(), program.plan, o.after, terminal);
+  if (!o.program) return print_explanation(o, setup, explained, terminal);
+  for (const auto& role : program.roles) terminal.out() << plan::to_text(program, role, setup.predictor().graph());
 }
 
 int explain(const ExplainOptions& given, Terminal& terminal) {
+  refuse_second_answer(given);
   auto o = given;
   const auto file = plan_argument(o.plan);
   if (const auto& context = file.context; !context.model.empty()) take_context(o.model, context), take_place(o.platform, context);
@@ -279,24 +313,10 @@ int explain(const ExplainOptions& given, Terminal& terminal) {
   for (const auto& w : setup.warnings()) terminal.warn(w);
   const auto answered = setup.plan(o.model, o.platform);
   answered.tell(terminal);
+  require_own_execution(o, setup);
   const auto step = setup.predictor().playable(answered.plan);
-  const auto& program = step.program;
-  if (!o.json.empty() && setup.own_job() == nullptr)
-    throw Refusal("--json: a stored Program is our own execution, not one of " + setup.predictor().framework().name +
-                  "; use --framework rehearse");
-  if (o.passes || !o.after.empty()) {
-    print_lowering(o, setup, program.plan, terminal);
-    return 0;
-  }
-  if (!o.json.empty()) plan::write_program_file(o.json, program, setup.predictor().graph(), setup.context(o.model, program.plan));
-  if (!o.pnml.empty())
-    write_file_atomically(o.pnml, plan::to_pnml(plan::petri_net_of(program, setup.predictor().graph()), plan::to_text(program.plan)));
-  if (!o.dot.empty()) write_file_atomically(o.dot, plan::to_dot(program, setup.predictor().graph()));
-  if (!o.program) {
-    print_explanation(o, setup, {answered, step}, terminal);
-    return 0;
-  }
-  for (const auto& role : program.roles) terminal.out() << plan::to_text(program, role, setup.predictor().graph());
+  write_files(o, setup, step.program);
+  print_asked(o, setup, {answered, step}, terminal);
   return 0;
 }
 
@@ -321,7 +341,7 @@ Action add_explain(CLI::App& app) {
   app.add_flag("--layers", o->layers, "every layer: how its tensors are split, what is sent, and how long that takes");
   app.add_flag("--program", o->program, "every instruction of every role");
   app.add_flag("--passes", o->passes, "the passes that lower a plan to instructions, and what each leaves");
-  app.add_option("--after", o->after, "PASS: every instruction of every role as they are behind it")->excludes("--passes");
+  app.add_option("--after", o->after, "PASS: every instruction of every role as they are behind it");
   app.add_option("--json", o->json, "where to write the Program, for `rehearse simulate` or other tools");
   app.add_option("--pnml", o->pnml, "where to write one replica's step as a Petri net, in the Petri Net Markup Language");
   app.add_option("--dot", o->dot, "where to write the Program as a graph for Graphviz");
