@@ -108,6 +108,12 @@ std::string named_arithmetic(const std::string& text) {
   return std::string(std::ranges::find(kSpellings, *found, &Spelling::spelling)->name);
 }
 
+void require_kernels_for(const std::string& dtype) {
+  if (find_arithmetic(dtype)->predicted_alone)
+    throw Refusal("--dtype " + dtype +
+                  ": no kernel here computes in it; kernels take f32, f64, f16 or bf16, and tf32 with --backend cuda (estimates know it)");
+}
+
 void set_optimizer(const std::string& text, ModelOptions& o) {
   const auto colon = text.find(':');
   o.optimizer = graph::optimizer_row(text.substr(0, colon)).name;

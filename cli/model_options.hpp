@@ -69,6 +69,8 @@ enum class Completeness { Trainable, Inspected, Structure };
 void require_possible_values(const ModelOptions&);
 /// The name of an arithmetic that goes by several ("float16"). Throws BadInput.
 [[nodiscard]] std::string named_arithmetic(const std::string& text);
+/// Throws Refusal for an arithmetic that predictions alone know, of units that only GPUs have: no kernel here computes in it.
+void require_kernels_for(const std::string& dtype);
 /// NAME or NAME:KEY=VALUE,... as --optimizer has it. Throws BadInput.
 void set_optimizer(const std::string& text, ModelOptions&);
 /// What --optimizer, --lr, ... say, without defaults.

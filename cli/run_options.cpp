@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include "base/arithmetic.hpp"
 #include "base/error.hpp"
 #include "cli/counts.hpp"
 #include "cli/goodput_options.hpp"
@@ -17,13 +16,6 @@
 
 namespace rehearsal::cli {
 namespace {
-
-/// Precisions that only units of a GPU have are known to predictions alone.
-void check_precision(const std::string& dtype) {
-  if (find_arithmetic(dtype)->predicted_alone)
-    throw Refusal("--dtype " + dtype +
-                  ": no kernel here computes in it; run takes f32, f64, f16 or bf16, and tf32 with --backend cuda (estimates know it)");
-}
 
 void check_course(const RunOptions& o) {
   if (o.steps && o.epochs) throw BadInput("--steps and --epochs", "give one of them");
@@ -136,7 +128,7 @@ void RunOptions::take_plan() {
 }
 
 void RunOptions::check_values() const {
-  check_precision(model.dtype);
+  require_kernels_for(model.dtype);
   check_course(*this);
   check_outputs(*this);
   check_rate(*this);

@@ -217,6 +217,7 @@ formats::ImportListener listener_for(const InspectOptions& o, std::vector<format
 }
 
 int inspect(const InspectOptions& o, Terminal& terminal) {
+  if (o.kernels) require_kernels_for(o.model.dtype);
   const auto completeness = o.dims ? Completeness::Structure : Completeness::Inspected;
   if (o.passes && is_built(o.model.model))
     throw Refusal("--passes: " + o.model.model + " is built by Rehearsal itself; passes of import are of ONNX files");

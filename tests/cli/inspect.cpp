@@ -47,6 +47,16 @@ TEST_CASE("passes of import are of files alone") {
   check_failure(rehearse(std::string("inspect ") + kGpt + " --passes"), 3, {"--passes", "built by Rehearsal itself"});
 }
 
+TEST_CASE("kernels are shown in types that they compute in") {
+  const std::string asked = std::string("inspect ") + kGpt + " --batch 4 --kernels --format json --dtype ";
+  for (const std::string type : {"fp8", "fp8-rowwise", "fp8-block", "mxfp8", "nvfp4"}) {
+    check_failure(rehearse(asked + type), 3, {"--dtype " + type, "no kernel here computes in it", "bf16"});
+    // Before anything is said of a GPU's kernels, which are no other.
+    check_failure(rehearse(asked + type + " --device h100"), 3, {"--dtype " + type, "no kernel here computes in it"});
+  }
+  for (const std::string type : {"f32", "f64", "f16", "bf16"}) CHECK(result_of(rehearse(asked + type)).at("kernels").size() > 0);
+}
+
 TEST_CASE("inspect of kernels in 16 bits says what computes in f32, and what that is of the work") {
   const auto warnings = [](const std::string& batch) {
     std::string all;
