@@ -182,6 +182,8 @@ Fastest fastest_step(const StepBenchmark& o, const graph::TrainingGraph& trainin
 }  // namespace
 
 Json step_benchmark(const StepBenchmark& o) {
+  require_kernels_for(o.model.dtype);
+  if (o.model.dtype == "tf32") throw Refusal("--dtype tf32: a benchmark of a step runs on processors, which do not compute in it; use f32");
   std::vector<std::string> warnings;
   auto model = o.model;
   if (!model.batch) model.batch = 8;

@@ -45,6 +45,8 @@ TEST_CASE("the shares of a benchmarked step sum to one") {
   check_failure(rehearse("bench search --roofline --format json"), 1, {"--roofline", "bench step"});
   check_failure(rehearse("bench --roofline collectives"), 1, {"--roofline", "is no option of `bench collectives`"});
   check_failure(rehearse("bench step --steps 0 --format json"), 1, {"--steps 0", "at least 1"});
+  for (const std::string type : {"fp8", "tf32"})
+    check_failure(rehearse("bench step --format json --dtype " + type), 3, {"--dtype " + type});
   double sum = 0, reference = 0;
   for (const auto& op : step.at("operators")) {
     sum += op.at("share").get<double>();
