@@ -216,18 +216,19 @@ formats::ImportListener listener_for(const InspectOptions& o, std::vector<format
   return [&passes](const formats::ImportPassResult& result) { passes.push_back(result); };
 }
 
-int inspect(const InspectOptions& o, Terminal& terminal) {
-  if (o.kernels) require_kernels_for(o.model.dtype);
-  const auto completeness = o.dims ? Completeness::Structure : Completeness::Inspected;
-  if (o.passes && is_built(o.model.model))
-    throw Refusal("--passes: " + o.model.model + " is built by Rehearsal itself; passes of import are of ONNX files");
-  std::vector<formats::ImportPassResult> passes;
-  const auto loaded = load_model(o.model, completeness, listener_for(o, passes));
-  if (o.passes && !terminal.json()) {
-    print_import_passes(passes, terminal.out());
-    return 0;
-  }
-  auto warnings = loaded.warnings;
+/// Tables of passes are an answer of their own in text; JSON has both.
+void refuse_beside_passes(const InspectOptions& o) {
+  const auto refuse = [](const std::string& option) {
+    throw WrongUsage(option, "changes nothing of --passes, which shows the import alone; leave one of them out, or use --format json");
+  };
+  for (const auto& [option, asked] : {std::pair{"--tensors", o.tensors}, {"--dims", o.dims}, {"--kernels", o.kernels}})
+    if (asked) refuse(option);
+  for (const auto& option : o.model.typed)
+    if (option != "batch" && option != "bind") refuse("--" + option);
+}
+
+/// Adds what is to be said of it to the warnings.
+Json model_json(const InspectOptions& o, const LoadedModel& loaded, std::vector<std::string>& warnings) {
   Json result{{"schema", 1}, {"model", o.model.model}};
   result["inputs"] = list_json(loaded.graph, loaded.graph.inputs());
   result["outputs"] = list_json(loaded.graph, loaded.graph.outputs());
@@ -241,18 +242,35 @@ int inspect(const InspectOptions& o, Terminal& terminal) {
   result["untrainable"] = untrainable_json(loaded, training ? &*training : nullptr);
   result["unresolved"] = loaded.unresolved;
   result["damage"] = damage_json(loaded);
-  result["warnings"] = warnings;
   if (o.tensors) {
     Json tensors = Json::object();
     for (const auto& [name, type] : loaded.tensors) tensors[name] = type_json(type);
     result["tensors"] = tensors;
   }
   if (o.dims && training) add_dims(*training, result);
-  if (o.passes) result["passes"] = import_passes_json(passes);
-  if (o.kernels && training) {
-    result["kernels"] = kernels_json(o, warnings);
-    result["warnings"] = warnings;
+  if (o.kernels && training) result["kernels"] = kernels_json(o, warnings);
+  return result;
+}
+
+int inspect(const InspectOptions& o, Terminal& terminal) {
+  if (o.kernels) require_kernels_for(o.model.dtype);
+  const auto completeness = o.dims ? Completeness::Structure : Completeness::Inspected;
+  if (o.passes && is_built(o.model.model))
+    throw Refusal("--passes: " + o.model.model + " is built by Rehearsal itself; passes of import are of ONNX files");
+  if (o.passes && !terminal.json()) refuse_beside_passes(o);
+  std::vector<formats::ImportPassResult> passes;
+  const auto loaded = load_model(o.model, completeness, listener_for(o, passes));
+  if (o.passes && !terminal.json()) {
+    print_import_passes(passes, terminal.out());
+    return 0;
   }
+  auto warnings = loaded.warnings;
+  auto result = model_json(o, loaded, warnings);
+  if (o.passes) result["passes"] = import_passes_json(passes);
+  // In text they stand where every command's do.
+  if (terminal.json()) result["warnings"] = warnings;
+  if (!terminal.json())
+    for (const auto& warning : warnings) terminal.warn(warning);
   terminal.print(result);
   return 0;
 }

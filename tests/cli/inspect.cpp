@@ -47,6 +47,28 @@ TEST_CASE("passes of import are of files alone") {
   check_failure(rehearse(std::string("inspect ") + kGpt + " --passes"), 3, {"--passes", "built by Rehearsal itself"});
 }
 
+TEST_CASE("in text the tables of passes are an answer of their own, and JSON has both") {
+  const TemporaryFolder folder;
+  const auto asked = "inspect " + written(folder, kGpt) + " --batch 2 --passes ";
+  for (const std::string option : {"--tensors", "--dims", "--kernels", "--loss mse", "--freeze '*'", "--lora 2"})
+    check_failure(rehearse(asked + option), 2, {option.substr(0, option.find(' ')), "--passes", "--format json"});
+  const auto both = result_of(rehearse(asked + "--tensors --format json"));
+  CHECK(both.contains("passes"));
+  CHECK(both.contains("tensors"));
+}
+
+TEST_CASE("inspect warns where other commands do, in JSON in its answer") {
+  const std::string asked = std::string("inspect ") + kGpt + " --batch 4 --freeze 'nosuch*' --train 'none*'";
+  const auto text = rehearse(asked);
+  CHECK(text.status == 0);
+  for (const auto* glob : {"--freeze 'nosuch*'", "--train 'none*'"})
+    CHECK_THAT(text.err, contains(std::string("warning: ") + glob + " matches no stored tensor"));
+  CHECK_THAT(text.out, !contains("matches no stored tensor"));
+  const auto json = rehearse(asked + " --format json");
+  CHECK(result_of(json).at("warnings").size() == 2);
+  CHECK(json.err.empty());
+}
+
 TEST_CASE("kernels are shown in types that they compute in") {
   const std::string asked = std::string("inspect ") + kGpt + " --batch 4 --kernels --format json --dtype ";
   for (const std::string type : {"fp8", "fp8-rowwise", "fp8-block", "mxfp8", "nvfp4"}) {
