@@ -17,7 +17,10 @@ struct ZooOptions {
   std::optional<std::int64_t> batch;
 };
 
-int list_of_zoo(Terminal& terminal) {
+int list_of_zoo(const ZooOptions& o, Terminal& terminal) {
+  for (const auto& [option, given] : {std::pair{"--output", !o.output.empty()}, {"--batch", o.batch.has_value()}})
+    if (given) throw WrongUsage(option, "is of a model that is written: name one, as in rehearse zoo resnet50 -o resnet50.onnx");
+
   auto rows = Json::array();
   for (const auto& row : graph::zoo::zoo_table()) {
     std::string parameters;
@@ -34,7 +37,7 @@ int list_of_zoo(Terminal& terminal) {
 
 int write(const ZooOptions& o, Terminal& terminal) {
   static_cast<void>(graph::zoo::parse(o.name));  // a name that there is none of is the first thing to say
-  if (o.output.empty()) throw BadInput("zoo " + o.name, "give a file to write it to: -o " + o.name + ".onnx");
+  if (o.output.empty()) throw WrongUsage("zoo " + o.name, "give a file to write it to, as in -o model.onnx");
   const auto graph = graph::zoo::build(o.name, o.batch);
   formats::ExportOptions options;
   std::optional<graph::Graph> other;  // without --batch the file takes any batch
@@ -58,7 +61,7 @@ Action add_zoo(CLI::App& app) {
   app.add_option("NAME", o->name, "a model with parameters, such as resnet50?image=128; none: list them all");
   app.add_option("-o,--output", o->output, "where to write it as ONNX, without weights");
   app.add_option("--batch", o->batch, "samples in a batch");
-  return [o](Terminal& terminal) { return o->name.empty() ? list_of_zoo(terminal) : write(*o, terminal); };
+  return [o](Terminal& terminal) { return o->name.empty() ? list_of_zoo(*o, terminal) : write(*o, terminal); };
 }
 
 }  // namespace rehearsal::cli

@@ -171,7 +171,8 @@ TEST_CASE("an answer that cannot be written whole is no success") {
 
 TEST_CASE("a file larger than the shell allows is an error, and what was there stays") {
   const TemporaryFolder folder;
-  const auto run = std::string(REHEARSAL_COMMAND) + " run \"zoo:gpt?layers=1&hidden=64&heads=4&seq=8&vocab=500\" --batch 4 --steps 1 --checkpoint " + (folder / "c");
+  const auto run = std::string(REHEARSAL_COMMAND) +
+                   " run \"zoo:gpt?layers=1&hidden=64&heads=4&seq=8&vocab=500\" --batch 4 --steps 1 --checkpoint " + (folder / "c");
   const auto ended = run_shell("ulimit -f 8; " + run);
   CHECK(ended.status == 4);
   CHECK_THAT(ended.err, contains("error: "));
@@ -233,6 +234,9 @@ TEST_CASE("one kind of fault has one status, whichever command finds it") {
   check_failure(rehearse("export dp=3 --for deepspeed" + job), 3, {"3 replicas do not divide"});
   check_failure(rehearse("export dp=auto --for deepspeed" + job), 3, {"dp=auto", "rehearse search"});
   // What a command cannot do without.
+  check_failure(rehearse("zoo -o " + (folder / "x.onnx")), 2, {"--output", "name one"});
+  check_failure(rehearse("zoo --batch 3"), 2, {"--batch", "name one"});
+  check_failure(rehearse("zoo resnet18"), 2, {"zoo resnet18", "-o model.onnx"});
   check_failure(rehearse("explain dp=2"), 2, {"--model"});
   check_failure(rehearse("export dp=2 --for deepspeed --model " + std::string(kGpt)), 2, {"--batch"});
   check_failure(rehearse("report"), 2, {"-o page.html"});
