@@ -1,6 +1,7 @@
 #include "predict/explain.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "plan/collectives/exchange.hpp"
@@ -51,13 +52,22 @@ std::string without_layer(const std::string& name, std::string_view layer) {
   return name.substr(layer.size() + 1);
 }
 
-/// All of a layer but its name.
+/// What a layer holds and sends, without its name.
 std::string signature_of(const LayerPlan& layer) {
   std::string text;
   for (const auto& t : layer.tensors) text += t.layout + graph::to_text(t.local) + (t.stored ? "p;" : ";");
   for (const auto* list : {&layer.messages, &layer.host_moves})
     for (const auto& m : *list) text += m.what + std::string(name(m.body)) + std::to_string(m.bytes) + "x" + std::to_string(m.times) + ";";
   return text;
+}
+
+bool take_as_long(Seconds a, Seconds b) { return std::abs(a.value() - b.value()) <= 1e-9 * a.value(); }
+
+/// Whether they differ in their names alone. Tensors say what is computed; of other frameworks than our own there are none, and the time
+/// does.
+bool are_alike(const LayerPlan& a, const LayerPlan& b) {
+  if (signature_of(a) != signature_of(b)) return false;
+  return !b.tensors.empty() || (b.compute.value() > 0 && take_as_long(a.compute, b.compute) && take_as_long(a.recompute, b.recompute));
 }
 
 class StageExplainer {
@@ -213,7 +223,7 @@ class StageExplainer {
   }
 
   static void join(std::vector<LayerPlan>& layers, LayerPlan next) {
-    if (!layers.empty() && signature_of(layers.back()) == signature_of(next) && !next.tensors.empty()) {
+    if (!layers.empty() && are_alike(layers.back(), next)) {
       ++layers.back().alike;
       layers.back().last = next.name;
     } else {

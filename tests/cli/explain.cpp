@@ -1,4 +1,5 @@
 // explain as a user asks it: one answer is printed, and files are written beside it or refused.
+#include <algorithm>
 #include <filesystem>
 
 #include "tests/cli/rehearse.hpp"
@@ -19,6 +20,28 @@ TEST_CASE("files of the Program are written beside the passes that made it, as b
   CHECK(nlohmann::json::parse(text_of(json)).contains("roles"));
   CHECK_THAT(text_of(dot), contains("digraph"));
   CHECK_THAT(text_of(net), contains("<pnml"));
+}
+
+TEST_CASE("layers that differ in their names alone are shown once, whichever framework runs them") {
+  const auto layers_of = [](const std::string& framework, const std::string& plan) {
+    const auto answer = result_of(rehearse("explain " + plan + " --batch 8 --platform dgx-a100 --dtype bf16 --format json --framework " +
+                                           framework + " --model 'zoo:gpt?layers=12&hidden=256&heads=4&seq=64&vocab=1000'"));
+    std::vector<std::pair<std::string, int>> layers;
+    for (const auto& layer : answer.at("stages").front().at("layers"))
+      layers.emplace_back(layer.at("name").get<std::string>() + " ... " + layer.at("last").get<std::string>(), layer.at("alike"));
+    return layers;
+  };
+  using Layer = std::pair<std::string, int>;
+  for (const auto* framework : {"megatron-core", "torchtitan", "pytorch", "rehearse"}) {
+    INFO(framework);
+    const auto layers = layers_of(framework, "tp=2");
+    CHECK(std::ranges::count(layers, Layer{"h.0 ... h.11", 12}) == 1);
+    CHECK(std::ranges::count(layers, Layer{"wte ... wte", 1}) == 1);  // what computes something else stays alone
+  }
+  // A bucket of gradients is full in the backward pass of h.4, which sends what the others do not.
+  const auto layers = layers_of("megatron-core", "dp=2");
+  for (const auto& layer : {Layer{"h.0 ... h.3", 4}, {"h.4 ... h.4", 1}, {"h.5 ... h.11", 7}})
+    CHECK(std::ranges::count(layers, layer) == 1);
 }
 
 TEST_CASE("what is behind a pass is not what the files hold") {
