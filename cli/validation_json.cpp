@@ -1,5 +1,7 @@
 #include "cli/validation_json.hpp"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "cli/assessment_json.hpp"
@@ -32,8 +34,9 @@ Json evidence_json(const Verdict& v) {
             {"memory_share", s.memory_share}}}};
 }
 
-/// Nothing where no answer had an interval.
-Json held_share(const ErrorRow& row) { return row.bounded > 0 ? Json(static_cast<double>(row.held) / row.bounded) : Json(nullptr); }
+/// A figure of answers that have an interval: nothing where none has.
+Json of_intervals(const ErrorRow& row, double figure) { return row.bounded > 0 ? Json(figure) : Json(nullptr); }
+Json held_share(const ErrorRow& row) { return of_intervals(row, static_cast<double>(row.held) / std::max(1, row.bounded)); }
 
 /// An error of answers: nothing where none of them was measured.
 Json error_of(const ErrorRow& row, double error) { return row.measured > 0 ? Json(error) : Json(nullptr); }
@@ -45,11 +48,11 @@ Json row_json(const ErrorRow& row) {
           {"mean_error", error_of(row, row.mean)},
           {"median_error", error_of(row, row.median)},
           {"held_by_interval", held_share(row)},
-          {"median_interval_factor", row.median_width}};
+          {"median_interval_factor", of_intervals(row, row.median_width)}};
 }
 
-/// Nothing where too few plans of one job were answered for a choice.
-Json regret_of(const Summary& s) { return s.choice.sets > 0 ? Json(s.choice.mean_regret) : Json(nullptr); }
+/// A figure of choices among plans of one job: nothing where too few were answered for a choice.
+Json of_choices(const Summary& s, double figure) { return s.choice.sets > 0 ? Json(figure) : Json(nullptr); }
 
 Json score_json(const std::string& who, const Summary& s) {
   return {{"of", who},
@@ -58,7 +61,7 @@ Json score_json(const std::string& who, const Summary& s) {
           {"mean_error", error_of(s.all, s.all.mean)},
           {"median_error", error_of(s.all, s.all.median)},
           {"held_by_interval", held_share(s.all)},
-          {"mean_regret", regret_of(s)},
+          {"mean_regret", of_choices(s, s.choice.mean_regret)},
           {"sets_of_plans", s.choice.sets}};
 }
 
@@ -67,7 +70,7 @@ Json shared_score_json(const std::string& who, const Summary& s, int nearer) {
           {"mean_error", error_of(s.all, s.all.mean)},
           {"median_error", error_of(s.all, s.all.median)},
           {"held_by_interval", held_share(s.all)},
-          {"mean_regret", regret_of(s)},
+          {"mean_regret", of_choices(s, s.choice.mean_regret)},
           {"nearer", nearer}};
 }
 
@@ -112,8 +115,9 @@ Json verdict_json(const Verdict& v) {
 Json summary_json(const Summary& s) {
   Json json{{"schema", 1}, {"all", row_json(s.all)}, {"families", Json::array()}, {"refusals", s.refusals}};
   json["played"] = s.played;
-  json["regret"] = {{"mean", s.choice.mean_regret}, {"worst", s.choice.worst_regret}, {"sets", s.choice.sets}};
-  json["rank_correlation"] = {{"mean", s.choice.rank_correlation}, {"sets", s.choice.sets}};
+  json["regret"] = {
+      {"mean", of_choices(s, s.choice.mean_regret)}, {"worst", of_choices(s, s.choice.worst_regret)}, {"sets", s.choice.sets}};
+  json["rank_correlation"] = {{"mean", of_choices(s, s.choice.rank_correlation)}, {"sets", s.choice.sets}};
   json["coverage"] = {{"share", held_share(s.all)}, {"held", s.all.held}, {"answered", s.all.bounded}};
   for (const auto& row : s.families) json["families"].push_back(row_json(row));
   return json;

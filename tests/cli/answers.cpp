@@ -116,6 +116,28 @@ TEST_CASE("an id that two lines have counts twice, and a warning says so") {
   check_failure(rehearse("validate --measured " + records), 1, {"records.jsonl: line 2: is not JSON: parse error at column "});
 }
 
+TEST_CASE("figures of nothing are none") {
+  const TemporaryFolder folder;
+  const auto records = folder / "records.jsonl", answers = folder / "answers.jsonl";
+  write_text(records, R"({"id":"a","family":"first","measured":{"iteration_time_s":10}}
+)");
+  write_text(answers, R"({"id":"a","predicted":{"iteration_time_s":11}}
+)");
+  const std::string asked = "validate --measured " + records + " --answers " + answers;
+  const auto summary = summary_of(rehearse(asked + " --format json"));
+  CHECK(summary.at("all").at("median_interval_factor").is_null());
+  CHECK(summary.at("families").at(0).at("median_interval_factor").is_null());
+  CHECK(summary.at("regret").at("sets") == 0);
+  for (const auto* key : {"mean", "worst"}) CHECK(summary.at("regret").at(key).is_null());
+  CHECK(summary.at("rank_correlation").at("mean").is_null());
+  CHECK_THAT(rehearse(asked).out, contains("mean   unknown"));
+  // Three plans of one job are a choice.
+  const auto published = summary_of(rehearse("validate --format json"));
+  CHECK(published.at("regret").at("sets") > 0);
+  CHECK(published.at("regret").at("worst").is_number());
+  CHECK(published.at("rank_correlation").at("mean").is_number());
+}
+
 TEST_CASE("records of which none can be answered validate nothing, and nothing is fitted to them") {
   const TemporaryFolder folder;
   const auto empty = folder / "empty.jsonl", unknown = folder / "unknown.jsonl";
