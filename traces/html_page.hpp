@@ -20,9 +20,11 @@ struct FoundPlan {
   std::string plan, why_not;
   double step_seconds = 0, low = 0, high = 0;                   ///< with the 90 % interval
   double compute = 0, communication = 0, bubble = 0, rest = 0;  ///< seconds of the step
-  double memory_bytes = 0, cost_dollars = 0;
+  double memory_bytes = 0, cost_dollars = 0;                    ///< the money with what failures add, where that is known
+  double stretch = 1;  ///< the training with failures and checkpoints over that without, where it is known: what plans are ranked by
+  [[nodiscard]] double compared_seconds() const { return step_seconds * stretch; }
 };
-/// What was searched, and the plans, best first.
+/// What was searched, and the plans, best first; of a front (objective pareto) the quickest first.
 struct FoundPlans {
   std::string model, platform, dtype, framework, objective;
   std::int64_t batch = 0;

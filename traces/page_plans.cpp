@@ -18,9 +18,9 @@ namespace {
 
 std::string bytes_text(double bytes) { return xml_escaped(to_text(Bytes(bytes))); }
 
-/// "12 % more", "3 % less", "the same"
+/// "12.0 % more time"; nothing where they are the same.
 std::string against(double value, double best, const char* more, const char* less) {
-  constexpr double kSame = 5e-4;
+  constexpr double kSame = 1e-3;  // as the sentences of a search have it
   if (best <= 0 || std::abs(value / best - 1) < kSame) return {};
   char text[64];
   std::snprintf(text, sizeof text, "%.1f %% %s", kPercent * std::abs(value / best - 1), value > best ? more : less);
@@ -30,7 +30,7 @@ std::string against(double value, double best, const char* more, const char* les
 /// What one gains and gives up by taking the plan instead of the first one.
 std::string trade(const FoundPlan& plan, const FoundPlan& first) {
   std::string text;
-  for (const auto& part : {against(plan.step_seconds, first.step_seconds, "more time", "less time"),
+  for (const auto& part : {against(plan.compared_seconds(), first.compared_seconds(), "more time", "less time"),
                            against(plan.memory_bytes, first.memory_bytes, "more memory", "less memory"),
                            against(plan.cost_dollars, first.cost_dollars, "more money", "less money")})
     if (!part.empty()) text += (text.empty() ? "" : ", ") + part;
@@ -110,13 +110,46 @@ std::string bar(const FoundPlan& plan) {
   return text + "</span>";
 }
 
-std::string row(const FoundPlan& plan, const FoundPlan& first) {
+/// `best`: what the first one is.
+std::string row(const FoundPlan& plan, const FoundPlan& first, const char* best) {
   const bool is_first = &plan == &first;
   return std::string("<tr") + (is_first ? " class=\"best\"" : "") + "><td class=\"text\">" + xml_escaped(plan.plan) + "</td><td>" +
          bar(plan) + "</td><td>" + seconds_text(plan.step_seconds) + "</td><td>" + seconds_text(plan.low) + " to " +
          seconds_text(plan.high) + "</td><td>" + bytes_text(plan.memory_bytes) + "</td><td>" +
-         xml_escaped(to_text(Dollars(plan.cost_dollars))) + "</td><td class=\"text\">" + (is_first ? "the best" : trade(plan, first)) +
+         xml_escaped(to_text(Dollars(plan.cost_dollars))) + "</td><td class=\"text\">" + (is_first ? best : trade(plan, first)) +
          "</td><td class=\"text\">" + xml_escaped(plan.why_not) + "</td></tr>\n";
+}
+
+bool is_front(const FoundPlans& found) { return found.objective == "pareto"; }
+
+/// Why the plans stand in this order, and what comparisons count.
+std::string order_of(const FoundPlans& found) {
+  const bool disturbed = std::ranges::any_of(found.plans, [](const FoundPlan& p) { return p.stretch > 1; });
+  return (is_front(found) ? "none is beaten in time, energy, money and memory at once; the quickest first"
+                          : "least " + found.objective + " first") +
+         (disturbed ? ". Money, and time where plans are compared, count failures and checkpoints" : "");
+}
+
+FoundPlan found_plan(const nlohmann::json& p) {
+  const auto& step = p.at("step_seconds");
+  const auto& parts = p.at("breakdown");
+  FoundPlan found;
+  found.plan = p.at("plan").get<std::string>();
+  found.why_not = p.value("why_not", "");
+  found.step_seconds = step.at("value").get<double>();
+  found.low = step.at("low").get<double>();
+  found.high = step.at("high").get<double>();
+  found.compute = parts.at("compute").get<double>();
+  found.communication = parts.at("exposed_communication").get<double>();
+  found.bubble = parts.at("bubble").get<double>();
+  found.rest = parts.at("recompute").get<double>() + parts.at("optimizer").get<double>() + parts.at("io").get<double>();
+  found.memory_bytes = p.at("memory_bytes").at("value").get<double>();
+  const auto goodput = p.value("goodput", nlohmann::json::object());
+  const auto& costs = goodput.contains("cost_dollars") ? goodput : p;
+  if (const auto cost = costs.find("cost_dollars"); cost != costs.end() && cost->is_object())
+    found.cost_dollars = cost->value("value", 0.0);
+  if (const double effective = goodput.value("effective", 1.0); effective > 0) found.stretch = 1 / effective;
+  return found;
 }
 
 }  // namespace
@@ -124,15 +157,15 @@ std::string row(const FoundPlan& plan, const FoundPlan& first) {
 std::string plans_section(const FoundPlans& found) {
   const auto& plans = found.plans;
   std::string text = "<h2>Plans for " + xml_escaped(found.model) + " on " + xml_escaped(found.platform) + "</h2>\n<p>batch " +
-                     std::to_string(found.batch) + ", " + xml_escaped(found.dtype) + ", as " + xml_escaped(found.framework) +
-                     " runs it; least " + xml_escaped(found.objective) + " first</p>\n";
+                     std::to_string(found.batch) + ", " + xml_escaped(found.dtype) + ", as " + xml_escaped(found.framework) + " runs it; " +
+                     xml_escaped(order_of(found)) + "</p>\n";
   if (plans.size() > 1) text += front(plans);
   text += "<p class=\"key\">";
   for (const auto& part : kParts) text += std::string("<span style=\"background:var(--") + part.colour + ")\"></span>" + part.name;
   text +=
       "</p>\n<div class=\"frame\"><table><tr><th class=\"text\">plan</th><th class=\"text\">where a step goes</th><th>step</th><th>90 % "
       "interval</th><th>memory</th><th>money</th><th class=\"text\">instead of the first</th><th class=\"text\">why not</th></tr>\n";
-  for (const auto& p : plans) text += row(p, plans.front());
+  for (const auto& p : plans) text += row(p, plans.front(), is_front(found) ? "the quickest" : "the best");
   return text + "</table></div>\n";
 }
 
@@ -147,23 +180,7 @@ FoundPlans read_search(const std::string& path) {
     all.framework = search.value("framework", "");
     all.objective = search.value("objective", "time");
     all.batch = search.value("batch", std::int64_t{0});
-    for (const auto& p : search.at("plans")) {
-      const auto& step = p.at("step_seconds");
-      const auto& parts = p.at("breakdown");
-      FoundPlan found;
-      found.plan = p.at("plan").get<std::string>();
-      found.why_not = p.value("why_not", "");
-      found.step_seconds = step.at("value").get<double>();
-      found.low = step.at("low").get<double>();
-      found.high = step.at("high").get<double>();
-      found.compute = parts.at("compute").get<double>();
-      found.communication = parts.at("exposed_communication").get<double>();
-      found.bubble = parts.at("bubble").get<double>();
-      found.rest = parts.at("recompute").get<double>() + parts.at("optimizer").get<double>() + parts.at("io").get<double>();
-      found.memory_bytes = p.at("memory_bytes").at("value").get<double>();
-      if (const auto cost = p.find("cost_dollars"); cost != p.end() && cost->is_object()) found.cost_dollars = cost->value("value", 0.0);
-      all.plans.push_back(std::move(found));
-    }
+    for (const auto& p : search.at("plans")) all.plans.push_back(found_plan(p));
     if (all.plans.empty()) throw BadInput(path, "holds no plan");
     return all;
   } catch (const nlohmann::json::exception& error) {

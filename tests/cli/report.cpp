@@ -17,6 +17,26 @@ TEST_CASE("the plans of a search make a page of their own") {
                 {"other.json", "plans"});
 }
 
+TEST_CASE("the page and the search tell one loss of a plan") {
+  const TemporaryFolder folder;
+  const auto found = result_of(
+      rehearse("search zoo:gpt2 --platform dgx-h100 --nodes 1 --batch 64 --dtype bf16 --optimizer adamw --tokens 1e9 --failures 0.1 "
+               "--budget 500plans --top 8 --confirm 0 --format json"));
+  write_text(folder / "search.json", found.dump());
+  (void)result_of(rehearse("report --search " + (folder / "search.json") + " -o " + (folder / "page.html") + " --format json"));
+  const auto page = text_of(folder / "page.html");
+  int told = 0;
+  for (const auto& plan : found.at("plans")) {
+    const auto sentence = plan.at("why_not").get<std::string>();
+    const auto loss = sentence.substr(0, sentence.find(':'));
+    if (!loss.ends_with(" more time")) continue;
+    ++told;
+    INFO(plan.at("plan") << " " << sentence);
+    CHECK_THAT(page, contains("<td class=\"text\">" + loss + ","));  // of what it gives up, the first
+  }
+  CHECK(told > 1);
+}
+
 TEST_CASE("every operator of a step has a kernel, and a reason where none faster took it") {
   const auto result = result_of(rehearse(std::string("inspect ") + kGpt + " --batch 4 --kernels --format json"));
   bool product = false;

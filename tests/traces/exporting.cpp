@@ -209,5 +209,26 @@ TEST_CASE("a search says what was asked, what nothing beats, and what each plan 
   CHECK(times(page, "r=\"5\" fill=\"var(--prologue)\"") == 1);
 }
 
+TEST_CASE("the plans of a front have no best one, and the quickest stands first") {
+  auto found = three_plans();
+  found.objective = "pareto";
+  const auto page = plans_section(found);
+  CHECK(page.find("none is beaten in time, energy, money and memory at once; the quickest first</p>") != std::string::npos);
+  CHECK(page.find(">the quickest<") != std::string::npos);
+  CHECK(page.find("least pareto") == std::string::npos);
+  CHECK(page.find(">the best<") == std::string::npos);
+}
+
+TEST_CASE("plans are compared as the search ranks them: with failures and checkpoints, where it knows them") {
+  auto found = three_plans();
+  CHECK(plans_section(found).find("count failures") == std::string::npos);
+  // 1.5 s and a tenth lost to failures over 1 s with a quarter lost: 1.65 over 1.25.
+  found.plans[0].stretch = 1.25;
+  found.plans[1].stretch = 1.1;
+  const auto page = plans_section(found);
+  CHECK(page.find("32.0 % more time, 75.0 % less memory, 50.0 % more money") != std::string::npos);
+  CHECK(page.find("count failures and checkpoints") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace rehearsal::traces
