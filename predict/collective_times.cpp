@@ -55,6 +55,10 @@ double bus_factor(CollectiveKind kind, int ranks) {
   return kind == CollectiveKind::Broadcast || kind == CollectiveKind::Reduce ? 1 : others;
 }
 
+bool has_library_releases(const platforms::Platform& platform) {
+  return platforms::device_of(platform, 0).kind == platforms::DeviceKind::Gpu;
+}
+
 std::vector<CollectiveTime> collective_times(const CollectiveQuestion& q, StepEvaluator& evaluator) {
   constexpr int kFewest = 2;
   const auto devices = platforms::device_count(q.platform);
@@ -80,9 +84,8 @@ std::vector<CollectiveTime> collective_times(const CollectiveQuestion& q, StepEv
   const auto& c = costmodel::published_constants().values;
   const auto bytes = q.size.value();
   // XLA's and Gaudi's own collectives are not in the table: their closed form stands for them.
-  const auto library = platforms::device_of(q.platform, 0).kind == platforms::DeviceKind::Gpu
-                           ? network.library(q.kind, bytes, {q.ranks, 0}, c, q.release)
-                           : costmodel::LibraryTime{network.seconds(q.kind, bytes, {q.ranks, 0}, c), {}, {}};
+  const auto library = has_library_releases(q.platform) ? network.library(q.kind, bytes, {q.ranks, 0}, c, q.release)
+                                                        : costmodel::LibraryTime{network.seconds(q.kind, bytes, {q.ranks, 0}, c), {}, {}};
   times.push_back(timed(std::string(library.algorithm), Seconds(library.seconds)));
   times.back().protocol = library.protocol;
   times.back().library = times.back().chosen = true;

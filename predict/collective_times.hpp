@@ -27,6 +27,9 @@ struct CollectiveTime {
   std::string protocol = {};  ///< of the library: "LL128"
 };
 
+/// Whether the library of its devices is NCCL or RCCL, so that a release can be asked about.
+[[nodiscard]] bool has_library_releases(const platforms::Platform&);
+
 /// Every algorithm of ours of the kind, the library's choice (for devices that have one) last. `evaluator` plays the steps.
 /// Throws Refusal when the platform has fewer devices than `ranks`, or there is nobody to send to.
 [[nodiscard]] std::vector<CollectiveTime> collective_times(const CollectiveQuestion&, StepEvaluator&);

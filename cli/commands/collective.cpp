@@ -92,6 +92,9 @@ int collective(const CollectiveOptions& o, Terminal& terminal) {
   const auto sizes = sizes_of(o.sizes);
   const auto release = release_named(o.release);
   const auto platform = load_platform(o.platform);
+  if (!o.release.empty() && !predict::has_library_releases(platform))
+    throw Refusal("--release " + o.release + ": is of NCCL or RCCL, which devices such as " + platforms::device_of(platform, 0).name +
+                  " do not have; leave it out");
   const auto ranks = o.ranks.value_or(platforms::device_count(platform));
   if (ranks < 1) throw BadInput("--ranks " + std::to_string(ranks), "must be at least 2: a collective is among several");
   if (ranks > platforms::device_count(platform))
@@ -130,7 +133,7 @@ Action add_collective(CLI::App& app) {
   app.add_option("--kind", o->kind, "all-reduce (default), reduce-scatter, all-gather, all-to-all, broadcast or reduce");
   app.add_option("--sizes", o->sizes, "of the whole vector: 1KB..1GB (default; every fourfold), or a list such as 1MB,16MB");
   app.add_option("--release", o->release,
-                 "of NCCL or RCCL, such as 2.18: algorithms that it does not have yet are left out (default: 2.29)");
+                 "of NCCL or RCCL, such as 2.18: algorithms that it does not have yet are left out (default: 2.29); of GPUs alone");
   add_fidelity_to(app, o->fidelity);
   return [o](Terminal& terminal) { return collective(*o, terminal); };
 }

@@ -42,6 +42,9 @@ TEST_CASE("values that mean nothing are refused by name") {
   }
   check_failure(rehearse("collective --platform dgx-h100 --ranks 0"), 1, {"--ranks 0", "at least 2"});
   check_failure(rehearse("collective --platform dgx-h100 --ranks 8 --release 9.9"), 1, {"--release 9.9", "2.0 to 2."});
+  for (const std::string platform : {"xeon-2s-10gbe", "tpu-v4-pod"})
+    check_failure(rehearse("collective --platform " + platform + " --ranks 8 --sizes 1MB --release 2.3"), 3,
+                  {"--release 2.3", "NCCL or RCCL", "leave it out"});
   check_failure(rehearse("zoo mpl"), 1, {"zoo:mpl", "there is no such model"});
   check_failure(rehearse("estimate llama3-70b" + kOnA100), 1, {"llama3-70b: there is no such file", "zoo:llama3-70b"});
   check_failure(rehearse("estimate lama3-70b" + kOnA100), 1, {"lama3-70b: there is no such file", "did you mean \"llama3-70b\""});
