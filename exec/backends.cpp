@@ -29,8 +29,17 @@ std::unique_ptr<ComputeBackend> on_host(const BackendRequest& request) {
   return std::make_unique<CpuBackend>(request.name);
 }
 
+/// Said before the module is looked for: whoever asks about a device of another vendor is not helped by having it.
+void require_known_gpu(const platforms::Device& device) {
+  if (device.compute_capability) return;
+  throw Refusal("--device " + device.name +
+                ": no NVIDIA GPU of a known compute capability, and kernels of other devices cannot be asked about; name a GPU from Volta "
+                "(7.0) on, such as h100, or leave --device out for the kernels of this machine");
+}
+
 std::unique_ptr<ComputeBackend> on_gpu(const BackendRequest& request) {
   if (request.described != nullptr) {
+    require_known_gpu(*request.described);
     const auto factory = reinterpret_cast<DescribedFactory>(open_module(cuda_module("rehearsal_make_described_backend")).factory);
     return std::unique_ptr<ComputeBackend>(factory(*request.described, request.tf32));
   }

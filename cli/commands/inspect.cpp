@@ -285,7 +285,7 @@ Action add_inspect(CLI::App& app) {
   auto* kernels = app.add_flag("--kernels", o->kernels, "what runs every operator of a training step here, and why nothing faster does");
   app.add_flag("--passes", o->passes, "the passes that import a file, what each leaves, and what it folded, dropped or recognized");
   app.add_option("--backend", o->backend, "whose kernels --kernels shows: " + kernels_here_names() + "; default: auto, with --device cuda");
-  app.add_option("--device", o->device, "show what would run on this GPU, which need not be here: h100 (rehearse platform devices)")
+  app.add_option("--device", o->device, "show what would run on this NVIDIA GPU, which need not be here: h100 (rehearse platform devices)")
       ->needs(kernels);
   // Kernels alone depend on how gradients are used, and on the type of elements.
   for (const char* option : {"--backend", "--dropout", "--optimizer", "--lr", "--lr-scaling", "--base-batch", "--momentum", "--nesterov",

@@ -91,6 +91,16 @@ TEST_CASE("a GPU that cannot be had is named, and what is missing") {
   check_failure(rehearse(run(kGpt, "--backend gpu")), 1, {"auto, onednn, reference or cuda"});
 }
 
+TEST_CASE("a device that is no NVIDIA GPU is refused as that, whether the backend for NVIDIA GPUs is here or not") {
+  const std::string nowhere = "REHEARSAL_CUDA_MODULE=/nowhere/librehearsal_cuda.so ";
+  const auto asked = [&](const std::string& device) {
+    return rehearse(std::string("inspect ") + kGpt + " --batch 4 --kernels --device " + device, 0, nowhere);
+  };
+  for (const std::string device : {"MI300X", "Xeon-Gold-6248", "TPUv4"})
+    check_failure(asked(device), 3, {"--device " + device, "no NVIDIA GPU", "such as h100"});
+  check_failure(asked("h100"), 4, {"the backend for NVIDIA GPUs is not installed"});
+}
+
 TEST_CASE("calibrate of a GPU says what it cannot do") {
   const TemporaryFolder folder;
   const auto calibrate = "calibrate --quick -o " + (folder / "machine.json") + " --backend ";
