@@ -1,10 +1,8 @@
-#include <array>
-
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "base/names.hpp"
+#include "cli/collective_kinds.hpp"
 #include "cli/command.hpp"
 #include "cli/fidelity.hpp"
 #include "cli/measurements.hpp"
@@ -15,22 +13,12 @@ namespace rehearsal::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using plan::CollectiveKind;
 
 struct CollectiveOptions {
   PlatformOptions platform;
   std::optional<std::int64_t> ranks;
   std::string kind = "all-reduce", sizes = "1KB..1GB", fidelity = "closed", release;
 };
-
-constexpr std::array kKinds{CollectiveKind::AllReduce, CollectiveKind::ReduceScatter, CollectiveKind::AllGather,
-                            CollectiveKind::AllToAll,  CollectiveKind::Broadcast,     CollectiveKind::Reduce};
-
-CollectiveKind kind_named(const std::string& text) {
-  const auto names = names_of_rows(kKinds, [](CollectiveKind kind) { return plan::name(kind); });
-  const auto name = known_name("--kind", text, names);
-  return kKinds[static_cast<std::size_t>(std::ranges::find(names, name) - names.begin())];
-}
 
 Bytes size_named(std::string text) {
   for (const char* capital : {"KB", "Kb", "kb"})
@@ -87,7 +75,7 @@ costmodel::LibraryRelease release_named(const std::string& text) {
 }
 
 int collective(const CollectiveOptions& o, Terminal& terminal) {
-  const auto kind = kind_named(o.kind);
+  const auto kind = collective_named(o.kind);
   const auto fidelity = fidelity_of(o.fidelity);
   const auto sizes = sizes_of(o.sizes);
   const auto release = release_named(o.release);

@@ -8,8 +8,8 @@
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "base/join.hpp"
-#include "base/names.hpp"
 #include "base/text_lines.hpp"
+#include "cli/collective_kinds.hpp"
 #include "cli/command.hpp"
 #include "cli/importing.hpp"
 #include "exchange/chakra/chakra.hpp"
@@ -33,12 +33,7 @@ std::string import_text(const std::string& path) {
 exchange::LogHints hints_of(const ImportCommand& o) {
   exchange::LogHints hints{std::nullopt, o.ranks};
   if (o.kind.empty()) return hints;
-  using plan::CollectiveKind;
-  constexpr std::array kLogged{CollectiveKind::AllReduce, CollectiveKind::AllGather, CollectiveKind::ReduceScatter,
-                               CollectiveKind::AllToAll,  CollectiveKind::Broadcast, CollectiveKind::Reduce};
-  const auto names = names_of_rows(kLogged, [](CollectiveKind kind) { return plan::name(kind); });
-  const auto name = known_name("--kind", o.kind, names);
-  hints.kind = kLogged[static_cast<std::size_t>(std::ranges::find(names, name) - names.begin())];
+  hints.kind = collective_named(o.kind);
   return hints;
 }
 
