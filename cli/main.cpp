@@ -26,6 +26,12 @@ struct Parsed {
   Action action;
 };
 
+/// Of commands for scripts alone: shells give `complete` the word that is being typed, whose value may have no letter yet.
+bool takes_unfinished_words(std::string_view command) {
+  const auto* row = std::ranges::find(kCommands, command, &CommandRow::name);
+  return row != kCommands.end() && row->group.empty();
+}
+
 /// "--checkpoint=", as a script writes it whose variable is not set: the parser would take the next word for the value.
 void refuse_missing_values(int argc, char** argv) {
   for (const std::string_view word : std::span(argv + 1, static_cast<std::size_t>(argc) - 1))
@@ -39,6 +45,14 @@ void refuse_empty_values(const CLI::App& command) {
     if (std::ranges::any_of(option->results(), [](const auto& value) { return value.empty(); }))
       throw Error(ExitStatus::Usage, option->get_name() + " has an empty value; give one, or leave the option out");
   for (const auto* below : command.get_subcommands()) refuse_empty_values(*below);
+}
+
+/// Throws CLI::ParseError, and Error for options without a value.
+void parse_words(CLI::App& app, int argc, char** argv) {
+  const bool finished = !takes_unfinished_words(argv[1]);
+  if (finished) refuse_missing_values(argc, argv);
+  app.parse(argc, argv);
+  if (finished) refuse_empty_values(app);
 }
 
 /// What stands on standard output is the answer: a command has done nothing where it could not be written.
@@ -126,9 +140,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(ExitStatus::Usage);
   }
   try {
-    refuse_missing_values(argc, argv);
-    app.parse(argc, argv);
-    refuse_empty_values(app);
+    parse_words(app, argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     terminal.error(about_wrong_words(app, error));

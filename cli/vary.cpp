@@ -1,6 +1,5 @@
 #include "cli/vary.hpp"
 
-#include <array>
 #include <cmath>
 
 #include <nlohmann/json.hpp>
@@ -16,7 +15,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<std::string_view, 3> kSizes{"batch", "devices", "nodes"};
 constexpr std::size_t kMostValues = 64;
 
 /// "16", "100 GB/s": the number, and what follows it.
@@ -65,7 +63,7 @@ class Varied {
   Varied(const VaryQuestion& q, const std::string& key) : q_(q) {
     const auto settings = platforms::setting_names(q.setup.platform());
     Names names = names_of_rows(plan::plan_keys(), &plan::PlanKey::key);
-    names.insert(names.end(), kSizes.begin(), kSizes.end());
+    names.insert(names.end(), kVariedSizes.begin(), kVariedSizes.end());
     names.insert(names.end(), settings.begin(), settings.end());
     framework_ = q.base != nullptr ? q.base->framework : q.setup.predictor().framework().name;
     if (q.base != nullptr) base_ = to_json(*q.base, q.setup.steps());

@@ -1,8 +1,10 @@
 #pragma once
 // --vary: what an estimate becomes when one figure of platform, device, plan or batch is another.
 
+#include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -14,6 +16,9 @@
 #include "cli/platform_options.hpp"
 
 namespace rehearsal::cli {
+
+/// What can be varied beside keys of the plan and figures of the platform.
+inline constexpr std::array<std::string_view, 3> kVariedSizes{"batch", "devices", "nodes"};
 
 /// One figure and the values that it takes.
 struct Variation {

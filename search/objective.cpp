@@ -89,6 +89,7 @@ double over(double value, double most) { return value <= most ? 0 : std::log(val
 }  // namespace
 
 std::span<const ObjectiveRow> objective_table() { return kObjectives; }
+std::span<const LimitRow> limit_table() { return kLimits; }
 
 const ObjectiveRow* objective(const std::string& name) {
   if (name == "pareto") return nullptr;

@@ -37,6 +37,9 @@ struct LimitRow {
   bool of_training = false;  ///< of all steps of a training, not of one
 };
 
+/// step, total, cost, energy, memory, out-of-memory, devices.
+[[nodiscard]] std::span<const LimitRow> limit_table();
+
 struct Limit {
   const LimitRow* row;
   double most;

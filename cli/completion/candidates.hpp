@@ -16,9 +16,11 @@ struct Completion {
   std::string text;  ///< what it is, for shells that show it
 };
 
+using Completions = std::vector<Completion>;
+
 /// `words`: those behind `rehearse`; the last one is being typed, and may be empty. None where a file, a number or a text of the user's own
 /// is wanted.
-[[nodiscard]] std::vector<Completion> candidates(const CLI::App& root, const std::vector<std::string>& words);
+[[nodiscard]] Completions candidates(const CLI::App& root, const std::vector<std::string>& words);
 
 struct ShellRow {
   std::string_view name;

@@ -16,7 +16,7 @@ constexpr std::string_view kBash = R"sh(_rehearse() {
   for found in $(rehearse complete -- "${words[@]:1}" 2>/dev/null); do
     found="${found%%$'\t'*}"
     [[ $found == *[=,] ]] && compopt -o nospace 2>/dev/null
-    COMPREPLY+=("${found#"$before"}")
+    COMPREPLY+=("${found:${#before}}")
   done
 }
 complete -o default -F _rehearse rehearse
@@ -32,9 +32,9 @@ _rehearse() {
   if (( $#found == 0 )); then
     _files
   elif [[ ${found[1]} == *[=,] ]]; then
-    compadd -S '' -- $found
+    compadd -M 'm:{a-zA-Z}={A-Za-z}' -S '' -- $found
   else
-    compadd -- $found
+    compadd -M 'm:{a-zA-Z}={A-Za-z}' -- $found
   fi
 }
 if [[ $funcstack[1] == _rehearse ]]; then

@@ -196,8 +196,76 @@ TEST_CASE("bash completes commands, options, names and keys of plans") {
   CHECK(completed("rehearse search zoo:x --plan inter") == std::set<std::string>{"interleave="});
   CHECK(completed("rehearse jobs x.json --policy f") == std::set<std::string>{"fair-share", "fifo"});
   CHECK(completed("rehearse estimate zoo:x --law h") == std::set<std::string>{"hoffmann-3"});
+  CHECK(completed("rehearse estimate zoo:x --fidelity=f") == std::set<std::string>{"folded", "full"});
+  CHECK(completed("rehearse estimate zoo:x --fidelity=") == std::set<std::string>{"closed", "folded", "full"});
+  // Before the first letter.
+  CHECK(completed("rehearse estimate zoo:x --fidelity ") == std::set<std::string>{"closed", "folded", "full"});
+  CHECK(completed("rehearse platform ") == std::set<std::string>{"list", "devices", "show", "schema", "check"});
+  CHECK(completed("rehearse ").contains("estimate"));
+  CHECK(completed("rehearse estimate zoo:RESNET5") == std::set<std::string>{"resnet50", "resnet50_v1", "resnet50_v2"});
   // A path is the shell's to complete.
   CHECK(completed("rehearse estimate ./mod") == std::set<std::string>{""});
+}
+
+TEST_CASE("arguments and options that are one of so many words are completed") {
+  const auto offered = [](const std::string& words) {
+    const auto ended = rehearse("complete -- " + words);
+    CHECK(ended.status == 0);
+    std::set<std::string> found;
+    for (const auto& line : lines_of(ended.out)) found.insert(line.substr(0, line.find('\t')));
+    return found;
+  };
+  using Words = std::set<std::string>;
+  CHECK(offered("zoo resnet5") == Words{"resnet50", "resnet50_v1", "resnet50_v2"});
+  CHECK(offered("platform show dgx-h") == Words{"dgx-h100", "dgx-h200", "dgx-h800"});
+  CHECK(offered("platform check dgx-h").empty());  // a file
+  CHECK(offered("man es") == Words{"estimate"});
+  CHECK(offered("completion z") == Words{"zsh"});
+  CHECK(offered("export dp=8 --for m") == Words{"megatron-core"});
+  CHECK(offered("explain dp=8,zero_") == Words{"dp=8,zero_group="});
+  CHECK(offered("validate --family transformer-f") == Words{"transformer-fsdp"});
+  CHECK(offered("validate --through fo") == Words{"folded"});
+  CHECK(offered("collective --kind all") == Words{"all-gather", "all-reduce", "all-to-all"});
+  CHECK(offered("inspect zoo:x --device h100-n") == Words{"H100-NVL-94GB"});  // as it is written, whatever case was typed
+  CHECK(offered("explain dp=2 --after fo") == Words{"forward"});
+  CHECK(offered("explain dp=2 --after rep") == Words{"report-loss"});
+  CHECK(offered("estimate zoo:x --vary nic.l") == Words{"nic.latency="});
+  CHECK(offered("estimate zoo:x --vary zero_") == Words{"zero_group="});
+  CHECK(offered("search zoo:x --limit st") == Words{"step="});
+  CHECK(offered("evaluate zoo:x --dtype f") == Words{"f32", "f64"});
+  CHECK(offered("estimate zoo:x --dtype fp8-") == Words{"fp8-block", "fp8-rowwise"});
+  CHECK(offered("run zoo:x --dtype fp").empty());  // no kernel computes in one of them
+  CHECK(offered("calibrate --backend c") == Words{"cuda"});
+}
+
+TEST_CASE("words that completion offers are those that help tells") {
+  for (const auto& [command, option] : {std::pair{"run zoo:x", "--schedule"},
+                                        {"run zoo:x", "--on-nan"},
+                                        {"run zoo:x", "--shuffle"},
+                                        {"run zoo:x", "--augment"},
+                                        {"run zoo:x", "--normalize"},
+                                        {"run zoo:x", "--backend"},
+                                        {"run zoo:x", "--lr-scaling"},
+                                        {"run zoo:x", "--nesterov"},
+                                        {"run zoo:x", "--dropout"},
+                                        {"run zoo:x", "--loss-scale"},
+                                        {"evaluate zoo:x", "--backend"},
+                                        {"evaluate zoo:x", "--dtype"},
+                                        {"calibrate", "--backend"},
+                                        {"search zoo:x", "--allow"},
+                                        {"search zoo:x", "--dataset"},
+                                        {"bench step", "--dtype"}}) {
+    const auto help = rehearse(std::string(command) + " --help").out;
+    const auto begin = help.find(std::string("\n  ") + option + " ");
+    REQUIRE(begin != std::string::npos);
+    const auto entry = help.substr(begin, help.find("\n  -", begin + 1) - begin);
+    const auto offered = lines_of(rehearse(std::string("complete -- ") + command + " " + option + " ''").out);
+    INFO(entry);
+    CHECK_FALSE(offered.empty());
+    for (const auto& line : offered) CHECK_THAT(entry, contains(line.substr(0, line.find('\t'))));
+  }
+  const auto known = rehearse("bench nonsense --format json").err;
+  for (const auto& line : lines_of(rehearse("complete -- bench ''").out)) CHECK_THAT(known, contains(line.substr(0, line.find('\t'))));
 }
 
 TEST_CASE("scripts for other shells ask the same") {
