@@ -32,8 +32,8 @@ struct ValidateOptions {
 void keep_family(std::vector<validation::Record>& records, const std::string& family) {
   std::set<std::string_view> families;
   for (const auto& r : records) families.insert(r.family);
-  (void)known_name("--family", family, Names(families.begin(), families.end()));
-  std::erase_if(records, [&](const auto& r) { return r.family != family; });
+  const std::string known(known_name("--family", family, Names(families.begin(), families.end())));
+  std::erase_if(records, [&](const auto& r) { return r.family != known; });
 }
 
 /// The file that is named, or the product's own copy of some records.

@@ -101,6 +101,9 @@ TEST_CASE("a set that answers nothing has no errors, and a family that is not th
   drawn << std::ifstream(page).rdbuf();
   CHECK_THAT(drawn.str(), contains("<td>1</td><td></td><td></td><td></td>"));
   check_failure(rehearse("validate --measured " + records + " --family frist"), 1, {"--family", "frist", "first"});
+  const auto asked = "validate --measured " + records + " --answers " + none + " --format json --family ";
+  CHECK(summary_of(rehearse(asked + "FIRST")) == summary_of(rehearse(asked + "first")));  // whatever case it is written in
+  CHECK(summary_of(rehearse(asked + "FIRST")).at("all").at("refused") == 1);
 }
 
 TEST_CASE("an id that two lines have counts twice, and a warning says so") {
