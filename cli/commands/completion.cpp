@@ -11,8 +11,8 @@ namespace rehearsal::cli {
 Action add_completion(CLI::App& app) {
   auto shell = std::make_shared<std::string>();
   std::string how;
-  for (const auto& row : shell_table()) how += (how.empty() ? "" : "; ") + std::string(row.install);
-  app.add_option("SHELL", *shell, "bash, zsh or fish. To have it: " + how)->required();
+  for (const auto& row : shell_table()) how += (how.empty() ? "" : "; in ") + std::string(row.name) + ": " + std::string(row.install);
+  app.add_option("SHELL", *shell, "bash, zsh or fish. To have completion in every new shell, type once in " + how)->required();
   return [shell](Terminal& terminal) {
     const auto name = known_name("completion", *shell, names_of_rows(shell_table(), &ShellRow::name));
     for (const auto& row : shell_table())

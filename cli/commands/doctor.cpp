@@ -190,7 +190,7 @@ int examine(bool alone, Terminal& terminal) {
 
 Action add_doctor(CLI::App& app) {
   auto alone = std::make_shared<bool>(false);
-  app.add_flag("--alone", *alone, "starts no ranks: on a login node, say");
+  app.add_flag("--alone", *alone, "starts no ranks under mpirun, as is right on a login node");
   return [alone](Terminal& terminal) { return examine(*alone, terminal); };
 }
 

@@ -324,25 +324,29 @@ int explain(const ExplainOptions& given, Terminal& terminal) {
 
 Action add_explain(CLI::App& app) {
   auto o = std::make_shared<ExplainOptions>();
-  app.add_option("PLAN", o->plan, "compact text or a plan file")->required();
+  app.add_option("PLAN", o->plan, "compact text such as dp=8,tp=2, or a plan file")->required();
   app.add_option("--model", o->model.model, "the model, when the plan does not name it");
   o->model.add_sizes_to(app);
   o->model.add_training_to(app);
   app.add_option("--platform", o->platform.platform,
                  "a platform file or name; without it the one of the plan file, else seconds are of a dgx-a100");
-  app.add_option("--nodes", o->platform.nodes);
-  app.add_option("--devices", o->platform.devices);
-  app.add_option("--machine", o->platform.machine);
-  app.add_option("--framework", o->platform.framework, "as in estimate");
-  app.add_option("--recipe", o->platform.recipe, "as in estimate");
-  app.add_option("--imbalance", o->platform.imbalance, "as in estimate");
+  app.add_option("--nodes", o->platform.nodes, "how many nodes of it");
+  app.add_option("--devices", o->platform.devices, "how many devices of it");
+  app.add_option("--machine", o->platform.machine, "measurements: machine.json as calibrate and learn write it");
+  app.add_option("--framework", o->platform.framework,
+                 "how the job is run: rehearse (our own execution) or a framework such as megatron-core; left out: as in estimate");
+  app.add_option("--recipe", o->platform.recipe,
+                 "KEY=VALUE,...: what recipes of a --framework choose besides the plan; keys are listed below");
+  app.add_option("--imbalance", o->platform.imbalance,
+                 "tokens among experts: balanced (default), zipf:S, or a file with a JSON list of a number for each");
   o->platform.add_costs_to(app);
   o->platform.input.add_to(app);
   app.add_flag("--layers", o->layers, "every layer: how its tensors are split, what is sent, and how long that takes");
-  app.add_flag("--program", o->program, "every instruction of every role");
-  app.add_flag("--passes", o->passes, "the passes that lower a plan to instructions, and what each leaves");
-  app.add_option("--after", o->after, "PASS: every instruction of every role as they are behind it");
-  app.add_option("--json", o->json, "where to write the Program, for `rehearse simulate` or other tools");
+  app.add_flag("--program", o->program, "every instruction of every role (ranks that do the same), in place of the screen");
+  app.add_flag("--passes", o->passes,
+               "the passes that make instructions of the plan, and what each leaves, in place of the screen; of our own execution alone");
+  app.add_option("--after", o->after, "PASS, one of --passes: every instruction of every role as this pass leaves them");
+  app.add_option("--json", o->json, "where to write the Program, for `rehearse simulate` or other tools; of our own execution alone");
   app.add_option("--pnml", o->pnml, "where to write one replica's step as a Petri net, in the Petri Net Markup Language");
   app.add_option("--dot", o->dot, "where to write the Program as a graph for Graphviz");
   return [o](Terminal& terminal) { return explain(*o, terminal); };

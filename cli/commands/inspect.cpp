@@ -283,9 +283,11 @@ Action add_inspect(CLI::App& app) {
   app.add_flag("--tensors", o->tensors, "type of every tensor");
   app.add_flag("--dims", o->dims, "logical dimensions, how far each can be split, and what blocks it");
   auto* kernels = app.add_flag("--kernels", o->kernels, "what runs every operator of a training step here, and why nothing faster does");
-  app.add_flag("--passes", o->passes, "the passes that import a file, what each leaves, and what it folded, dropped or recognized");
+  app.add_flag("--passes", o->passes,
+               "of a file: the passes that import it, what each leaves, and what it folded, dropped or recognized; in text that alone");
   app.add_option("--backend", o->backend, "whose kernels --kernels shows: " + kernels_here_names() + "; default: auto, with --device cuda");
-  app.add_option("--device", o->device, "show what would run on this NVIDIA GPU, which need not be here: h100 (rehearse platform devices)")
+  app.add_option("--device", o->device,
+                 "show what would run on this NVIDIA GPU, which need not be here: h100, or another of `rehearse platform devices`")
       ->needs(kernels);
   // Kernels alone depend on how gradients are used, and on the type of elements.
   for (const char* option : {"--backend", "--dropout", "--optimizer", "--lr", "--lr-scaling", "--base-batch", "--momentum", "--nesterov",

@@ -37,9 +37,11 @@ Action add_man(CLI::App& app) {
     std::string command, folder;
   };
   auto o = std::make_shared<Options>();
-  app.add_option("COMMAND", o->command, "of which; left out: of rehearse as a whole");
-  app.add_option("-o,--output", o->folder, "a folder for the pages of all commands");
+  app.add_option("COMMAND", o->command, "whose page is printed; left out: that of rehearse as a whole");
+  app.add_option("-o,--output", o->folder, "a folder that the pages of all commands are written to");
   return [o, root = app.get_parent()](Terminal& terminal) {
+    if (!o->folder.empty() && !o->command.empty())
+      throw WrongUsage("--output", "writes the pages of all commands, and prints none; leave it out, or COMMAND");
     if (!o->folder.empty()) return write_all(*root, o->folder, terminal);
     const CLI::App* shown = root;
     if (!o->command.empty()) {

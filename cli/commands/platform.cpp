@@ -77,12 +77,12 @@ Action add_platform(CLI::App& app) {
   auto* devices_of = app.add_subcommand("devices", "the devices that platforms may name");
   devices_of->footer("rehearse platform devices");
   auto* shows = app.add_subcommand("show", "a platform as JSON");
-  shows->add_option("NAME", *what)->required();
+  shows->add_option("NAME", *what, "one of `rehearse platform list`")->required();
   auto* schemas = app.add_subcommand("schema", "the JSON Schema of platform files");
   schemas->footer("rehearse platform schema");
   auto* checks = app.add_subcommand("check", "is a platform file right?");
-  checks->footer("rehearse platform check machine.json");
-  checks->add_option("FILE", *what)->required();
+  checks->footer("rehearse platform check mine.json");
+  checks->add_option("FILE", *what, "a platform of your own, as `rehearse platform schema` describes it")->required();
   for (auto* sub : {lists, devices_of, shows, schemas, checks}) sub->fallthrough();
   return [=](Terminal& terminal) {
     if (lists->parsed()) return list_of_platform(terminal);

@@ -59,11 +59,14 @@ int report(const ReportOptions& o, Terminal& terminal) {
 
 Action add_report(CLI::App& app) {
   auto o = std::make_shared<ReportOptions>();
-  app.add_option("TRACE", o->traces, "traces of run or simulate; two of one program are compared. Or metrics of run (.jsonl, .csv)");
-  app.add_option("--search", o->search, "the result of search --format json, shown on the page");
-  app.add_option("-o,--output", o->page, "one self-contained HTML page");
-  app.add_option("--chrome", o->chrome, "for chrome://tracing and Perfetto");
-  app.add_option("--csv", o->csv, "a line an event");
+  app.add_option(
+      "TRACE", o->traces,
+      "traces of run or simulate, of which two of one program are compared; or metrics of run (.jsonl, .csv), which make a page alone");
+  app.add_option("--search", o->search, "what search --format json printed, to be shown on the page");
+  app.add_option("-o,--output", o->page,
+                 "where to write one HTML page that needs nothing else; of metrics beside the first file, where it is left out");
+  app.add_option("--chrome", o->chrome, "where to write the events for chrome://tracing and Perfetto");
+  app.add_option("--csv", o->csv, "where to write the events as a table, a line each");
   return [o](Terminal& terminal) { return report(*o, terminal); };
 }
 

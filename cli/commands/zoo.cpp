@@ -58,9 +58,9 @@ int write(const ZooOptions& o, Terminal& terminal) {
 
 Action add_zoo(CLI::App& app) {
   auto o = std::make_shared<ZooOptions>();
-  app.add_option("NAME", o->name, "a model with parameters, such as resnet50?image=128; none: list them all");
+  app.add_option("NAME", o->name, "the model to write, with parameters where wanted: resnet50?image=128; left out: all are listed");
   app.add_option("-o,--output", o->output, "where to write it as ONNX, without weights");
-  app.add_option("--batch", o->batch, "samples in a batch");
+  app.add_option("--batch", o->batch, "samples in a batch of the file; left out: it takes any");
   return [o](Terminal& terminal) { return o->name.empty() ? list_of_zoo(*o, terminal) : write(*o, terminal); };
 }
 

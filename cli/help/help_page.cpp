@@ -69,7 +69,8 @@ HelpGroup recipe_keys_group() {
 std::vector<HelpGroup> command_groups(const CLI::App& app) {
   std::vector<HelpGroup> groups;
   for (const auto* command : shown_commands(app)) {
-    const auto title = command->get_group() == "Subcommands" ? std::string("Commands") : command->get_group();
+    const bool grouped = app.get_parent() == nullptr && command->get_group() != "Subcommands";  // those of a command have its own group
+    const auto title = grouped ? command->get_group() : std::string("Commands");
     if (groups.empty() || groups.back().title != title) groups.push_back({title, {}});
     groups.back().entries.push_back({command->get_name(), "", command->get_description()});
   }
@@ -91,10 +92,15 @@ std::vector<HelpGroup> option_groups(const CLI::App& app) {
   return groups;
 }
 
-std::string usage_of(const CLI::App& app, const std::string& command, const std::vector<HelpEntry>& arguments) {
+std::string usage_word(const std::string& word, bool needed) { return needed ? " " + word : " [" + word + "]"; }
+
+/// "rehearse report [TRACE ...] [OPTIONS]": in brackets what may be left out.
+std::string usage_of(const CLI::App& app, const std::string& command, const std::vector<const CLI::Option*>& arguments) {
   std::string usage = command;
-  for (const auto& argument : arguments) usage += " " + argument.name;
-  if (!app.get_subcommands([](const CLI::App*) { return true; }).empty()) usage += " COMMAND";
+  for (const auto* argument : arguments)
+    usage += usage_word(argument->get_name(true) + (argument->get_items_expected_max() > 1 ? " ..." : ""), argument->get_required());
+  if (!app.get_subcommands([](const CLI::App*) { return true; }).empty())
+    usage += usage_word("COMMAND", app.get_require_subcommand_min() > 0);
   return usage + " [OPTIONS]";
 }
 
@@ -142,10 +148,10 @@ std::vector<const CLI::App*> shown_commands(const CLI::App& app) {
 
 HelpPage help_page(const CLI::App& app) {
   HelpPage page{full_name(app), app.get_description(), {}, {}, examples_of(app)};
+  const auto options = app.get_options([](const CLI::Option* o) { return o->get_positional() && !o->nonpositional(); });
   HelpGroup arguments{"Arguments", {}};
-  for (const auto* option : app.get_options([](const CLI::Option* o) { return o->get_positional() && !o->nonpositional(); }))
-    arguments.entries.push_back(entry_of(*option));
-  page.usage = usage_of(app, page.command, arguments.entries);
+  for (const auto* option : options) arguments.entries.push_back(entry_of(*option));
+  page.usage = usage_of(app, page.command, options);
   if (!arguments.entries.empty()) page.groups.push_back(arguments);
   for (auto& group : command_groups(app)) page.groups.push_back(std::move(group));
   for (auto& group : option_groups(app)) page.groups.push_back(std::move(group));

@@ -149,6 +149,25 @@ TEST_CASE("every command's help fits the window, has a title for every group, an
   }
 }
 
+TEST_CASE("usage has in brackets what may be left out") {
+  const auto usage = [](const std::string& command) { return lines_of(rehearse(command + " --help").out).at(2); };
+  CHECK(usage("zoo") == "Usage: rehearse zoo [NAME] [OPTIONS]");
+  CHECK(usage("explain") == "Usage: rehearse explain PLAN [OPTIONS]");
+  CHECK(usage("report") == "Usage: rehearse report [TRACE ...] [OPTIONS]");
+  CHECK(usage("platform") == "Usage: rehearse platform COMMAND [OPTIONS]");
+  CHECK_THAT(rehearse("platform --help").out, contains("\nCommands:\n  list "));
+  CHECK(usage("bench") == "Usage: rehearse bench [WHAT] [COMMAND] [OPTIONS]");
+}
+
+TEST_CASE("help explains every option and argument that it lists") {
+  for (const std::string command :
+       {"explain", "inspect", "zoo", "report", "completion", "man", "doctor", "platform show", "platform check"})
+    for (const auto& line : lines_of(rehearse(command + " --help").out)) {
+      INFO(command << ": " << line);
+      CHECK_FALSE(std::regex_match(line, std::regex("  (-o,)?(--[a-z-]+|[A-Z]+)( [A-Z]+)?( \\.\\.\\.)?")));
+    }
+}
+
 TEST_CASE("a benchmark and a question about platforms have examples of their own") {
   for (const std::string name :
        {"bench collectives", "bench data", "bench compression", "platform list", "platform devices", "platform schema", "platform check"})
@@ -278,6 +297,7 @@ TEST_CASE("scripts for other shells ask the same") {
     if (run_shell(std::string("command -v ") + shell).status == 0)
       CHECK(run_shell(std::string(shell) + " -n " + (folder / "script")).status == 0);  // it can be read
   }
+  check_failure(rehearse("man estimate -o /tmp/nowhere"), 2, {"--output", "COMMAND"});
   check_failure(rehearse("completion tcsh"), 1, {"tcsh", "bash, zsh, fish"});
 }
 
