@@ -11,6 +11,7 @@
 #include "base/parse_number.hpp"
 #include "base/text_lines.hpp"
 #include "predict/frameworks/flow.hpp"
+#include "predict/frameworks/timing.hpp"
 
 namespace rehearsal::predict::frameworks {
 namespace {
@@ -110,7 +111,7 @@ constexpr RecipeRow kRecipe[] = {
      set_choice<&Recipe::expert_overlap>},
     {"tensor_overlap", "on|off", "sums of tensor parallelism hide behind products (default: as the framework does)",
      set_choice<&Recipe::tensor_overlap>},
-    {"fp32_reduction", "on|off", "sharded gradients are summed in 32 bits (default: as the framework does)",
+    {"fp32_reduction", "on|off", "zero=3 scatters 16-bit gradients in 32 bits (default: as the framework does)",
      set_choice<&Recipe::fp32_reduction>},
     {"keeps_gathered", "on|off", "zero=3 gathers once for both passes (SHARD_GRAD_OP)", set_switch<&Recipe::keeps_gathered>},
     {"offload_layers", "N", "blocks that offload=activations moves (default: all)", set_offloaded_blocks},
@@ -166,16 +167,22 @@ void require_effect(const Recipe& recipe, const graph::Graph& model, const platf
   if (recipe.fused_experts) throw Refusal("--recipe fused_experts: the model has no experts");
 }
 
-std::vector<std::string> choices_without_effect(const Recipe& recipe, const plan::Plan& plan, bool fused_attention) {
+std::vector<std::string> choices_without_effect(const FrameworkJob& job, bool fused_attention) {
+  const auto& recipe = job.recipe;
+  const auto& plan = job.plan;
   std::vector<std::string> sentences;
   const auto add = [&](bool chosen, std::string_view key, bool acts, std::string_view reason) {
     if (chosen && !acts) sentences.push_back("--recipe " + std::string(key) + " has no effect: " + std::string(reason));
   };
+  add(recipe.fp32_reduction.has_value(), "fp32_reduction", gathers_every_pass(job) && job.precision_on(0).element_bytes == 2,
+      "it says in what zero=3 without stages scatters gradients of 16-bit arithmetic, and here it scatters none");
   add(recipe.tensor_overlap.value_or(false), "tensor_overlap", plan.tp > 1, "nothing is split by tensors (tp=1)");
   add(recipe.parallel_blocks, "parallel_blocks", plan.tp > 1, "nothing is summed over tp (tp=1)");
   add(recipe.keeps_gathered, "keeps_gathered", plan.zero == 3, "parameters are gathered under zero=3 alone");
   add(recipe.stage_clocks, "power=stages", plan.pp > 1, "there is one stage (pp=1)");
   add(recipe.longest_document > 0, "packed", fused_attention, "attention is in parts, which compute all pairs of a sequence");
+  if (!recipe.expert_load.balanced() && plan.ep == 1)
+    sentences.emplace_back("--imbalance has no effect: every rank has all experts (ep=1)");
   return sentences;
 }
 

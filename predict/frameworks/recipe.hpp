@@ -27,8 +27,9 @@ struct RecipeRow {
 /// there are none, documents longer than a sequence) or for a device of the platform (a limit of power beyond what it draws).
 void require_effect(const Recipe&, const graph::Graph& model, const platforms::Platform&);
 
-/// A sentence for each choice that changes nothing of this plan. `fused_attention`: it is one kernel, which knows where documents end.
-[[nodiscard]] std::vector<std::string> choices_without_effect(const Recipe&, const plan::Plan&, bool fused_attention);
+/// A sentence for each choice of the job's recipe that changes nothing of its plan. `fused_attention`: it is one kernel, which knows where
+/// documents end.
+[[nodiscard]] std::vector<std::string> choices_without_effect(const FrameworkJob&, bool fused_attention);
 
 /// Bytes of a weight that is not trained, in blocks of the model: of "nf4", "int4", "int8" or "fp8"; 0 for "16bit"; below 0: no such type.
 [[nodiscard]] double bytes_of_frozen(std::string_view type);

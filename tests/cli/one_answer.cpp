@@ -104,4 +104,13 @@ TEST_CASE("choices of a recipe that change nothing of a plan are named") {
     CHECK(said.status == 0);
     CHECK_THAT(said.err, contains("has no effect"));
   }
+  // Gradients of 16-bit arithmetic that zero=3 scatters are summed in 32 bits or in 16; others in what the framework has them in.
+  for (const auto* asked : {"bf16 --plan dp=8,zero=2", "f32 --plan dp=8,zero=3", "bf16 --plan dp=4,pp=2,zero=3"}) {
+    INFO(asked);
+    const auto said = rehearse(std::string("estimate ") + kDecoder + " --batch 32 --platform dgx-a100 --framework torchtitan --dtype " +
+                               asked + " --recipe fp32_reduction=off");
+    CHECK(said.status == 0);
+    CHECK_THAT(said.err, contains("--recipe fp32_reduction has no effect") && contains("zero=3"));
+  }
+  CHECK_THAT(rehearse(job + "torchtitan --plan dp=8,zero=3 --recipe fp32_reduction=off").err, !contains("has no effect"));
 }

@@ -223,6 +223,12 @@ TEST_CASE("a step waits for the rank whose experts have most tokens") {
   CHECK(step("--imbalance balanced") == even);
   CHECK(step("--imbalance zipf:0.5") > even);
   CHECK(step("--imbalance zipf:1.5") > step("--imbalance zipf:0.5"));
+  CHECK_THAT(rehearse(job + "--framework megatron-core --imbalance zipf:1.5").err, !contains("no effect"));
+  auto alone = job;
+  alone.replace(alone.find("ep=8,"), 5, "");
+  const auto whole = rehearse(alone + "--framework megatron-core --imbalance zipf:1.5");
+  CHECK_THAT(whole.err, contains("--imbalance has no effect") && contains("ep=1"));
+  CHECK(result_of(whole).at("step_seconds") == result_of(rehearse(alone + "--framework megatron-core")).at("step_seconds"));
   const TemporaryFolder folder;
   write_text(folder / "load.json", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,17]");
   CHECK(step("--imbalance " + (folder / "load.json")) > step("--imbalance zipf:0.5"));
