@@ -89,7 +89,11 @@ bool set_packed(Recipe& recipe, std::string_view value) {
   return true;
 }
 
+/// Questions that choose the limit put watts in place of "auto" before they ask.
 bool set_power(Recipe& recipe, std::string_view value) {
+  if (plain_spelling(value) == "auto")
+    throw BadInput("--recipe power=auto",
+                   "is for estimate and search, which look for the limit of power; here name it in watts, as power=300");
   recipe.stage_clocks = value == "stages";
   if (recipe.stage_clocks) return true;
   const auto watts = parse_number<double>(value);

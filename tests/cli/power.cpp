@@ -152,7 +152,9 @@ TEST_CASE("estimate says in which hour and region a training emits and costs lea
 }
 
 TEST_CASE("where nothing is chosen a limit is watts") {
-  check_failure(rehearse("simulate " + std::string(kQuestion) + "--plan dp=8 --recipe power=auto"), 1, {"power=auto"});
+  const auto simulated = rehearse("simulate " + std::string(kQuestion) + "--plan dp=8 --recipe power=auto");
+  check_failure(simulated, 1, {"--recipe power=auto", "for estimate and search", "power=300"});
+  CHECK_THAT(simulated.err, !contains("write power"));  // that is what was written
   check_failure(rehearse("estimate " + std::string(kQuestion) + "--plan dp=8 --recipe power=auto --budget 3days"), 1, {"watts"});
   check_failure(rehearse("estimate " + std::string(kQuestion) + "--plan dp=8 --recipe power=auto --framework rehearse"), 3, {"--recipe"});
 }
