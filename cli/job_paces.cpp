@@ -57,17 +57,17 @@ class PacePredictor {
     place.plan = any ? "" : t.plan;
     JobSetup setup(model, place);
     const auto plan = plan_of(setup, model, place, any);
-    if (plan.ranks() != devices) throw of_other_devices(t, plan.ranks(), devices);
+    if (plan.ranks() != devices) throw of_other_devices(t, setup.predictor().batch(), plan.ranks(), devices);
     const auto a = setup.predictor().closed(plan);
     if (!a.may_fit()) throw Refusal("plan " + plan::to_text(plan) + " " + predict::shortage(a));
     return pace_of(a, setup.platform(), devices, static_cast<double>(setup.predictor().batch()));
   }
 
-  [[nodiscard]] static BadInput of_other_devices(const jobs::TrainingOfJob& t, int ranks, int devices) {
+  [[nodiscard]] static BadInput of_other_devices(const jobs::TrainingOfJob& t, std::int64_t batch, int ranks, int devices) {
     const auto used = std::to_string(ranks), given = std::to_string(devices);
     if (!t.plan.empty() && t.plan != "auto")
       return {"plan " + t.plan, "is for " + used + (ranks == 1 ? " device" : " devices") + ", the job has " + given};
-    return {"devices", "a batch of " + std::to_string(t.batch.value_or(1)) + " keeps " + used + " of " + given +
+    return {"devices", "a batch of " + std::to_string(batch) + (t.batch ? "" : " (the model's own)") + " keeps " + used + " of " + given +
                            " busy; use as many devices, a batch that they share evenly, or a plan that splits more than the batch"};
   }
 

@@ -100,4 +100,7 @@ TEST_CASE("jobs that cannot be played are refused by name") {
   check_failure(rehearse(played(other.path, "")), 1, {"job a", "plan dp=4", "is for 4 devices, the job has 8"});
   const JobsFile uneven(R"({"schema": 1, "jobs": [{"name": "a", "devices": 3, "steps": 10, "model": "zoo:resnet18", "batch": 8}]})");
   check_failure(rehearse(played(uneven.path, "")), 1, {"job a: devices: a batch of 8 keeps 2 of 3 busy", "a batch that they share evenly"});
+  // Where a job names no batch the model has one.
+  const JobsFile own(R"({"schema": 1, "jobs": [{"name": "a", "model": "zoo:gpt2?batch=4", "devices": 8, "steps": 10}]})");
+  check_failure(rehearse(played(own.path, "")), 1, {"job a: devices: a batch of 4 (the model's own) keeps 4 of 8 busy"});
 }
