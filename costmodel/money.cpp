@@ -35,12 +35,12 @@ int paid_devices(const platforms::Platform& platform, int ranks) {
   return paid;
 }
 
-std::string price_basis(const platforms::Platform& platform) {
+std::string price_basis(const platforms::Platform& platform, std::string_view paid) {
   std::vector<std::string> rents;
   for (const auto& node : platform.nodes)
     if (node.price.value.value() > 0)
       rents.push_back(with_source(to_exact_text(node.price.value) + " for a node of " + std::to_string(node.devices), node.price));
-  if (!rents.empty()) return joined(rents, "; ") + "; nodes in use are paid whole";
+  if (!rents.empty()) return joined(rents, "; ") + "; " + std::string(paid);
   if (platform.electricity_price.value.value() > 0)
     return "electricity alone: " + with_source(to_exact_text(platform.electricity_price.value), platform.electricity_price) +
            "; the platform says no price of its nodes (--price X)";

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/units.hpp"
 #include "platforms/platform.hpp"
@@ -22,8 +23,9 @@ struct JobCost {
 /// Devices of the nodes that hold one of the first `ranks`.
 [[nodiscard]] int paid_devices(const platforms::Platform&, int ranks);
 
-/// What the money of job_cost() is reckoned by, in words: "98.32 $/h a node of 8 (AWS p5.48xlarge, on demand)".
-[[nodiscard]] std::string price_basis(const platforms::Platform&);
+/// What money is reckoned by, in words: "98.32 $/h for a node of 8 (AWS p5.48xlarge, on demand); nodes in use are paid whole". `paid`:
+/// which nodes are, and how long; job_cost() pays those in use.
+[[nodiscard]] std::string price_basis(const platforms::Platform&, std::string_view paid = "nodes in use are paid whole");
 
 /// Figures that stand over those of a platform, whatever their source.
 struct CostOverrides {

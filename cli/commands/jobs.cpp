@@ -158,7 +158,7 @@ int play_jobs(const JobsOptions& o, Terminal& terminal) {
               {"platform", platform.name},
               {"nodes", platforms::node_count(platform)},
               {"devices", platforms::device_count(platform)},
-              {"price_basis", costmodel::price_basis(platform)}};
+              {"price_basis", costmodel::price_basis(platform, "all nodes are paid until the last job ends")}};
   for (const char* list : {"jobs", "policies", "outcomes"}) result[list] = Json::array();
   for (const auto& job : all) result["jobs"].push_back(job_json(job));
   for (const auto& outcome : outcomes) {

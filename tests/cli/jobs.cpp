@@ -44,7 +44,9 @@ TEST_CASE("jobs are played under every policy, and drawn") {
   CHECK(outcomes[0].at("finish_seconds").get<double>() == Approx(1000));
   CHECK(outcomes[1].at("start_seconds").get<double>() == Approx(1000));
   CHECK(outcomes[2].at("waited_seconds").get<double>() == Approx(880));
-  for (const auto& policy : all.at("policies")) {
+  const auto basis = all.at("price_basis").get<std::string>();
+  CHECK_THAT(basis, contains("all nodes are paid until the last job ends") && !contains("nodes in use"));
+  for (const auto& policy : all.at("policies")) {  // both nodes at 40.97 $/h, as long as it takes
     CHECK(policy.at("utilisation_share").get<double>() <= 1);
     CHECK(policy.at("cost_dollars").get<double>() == Approx(2 * 40.97 * policy.at("makespan_seconds").get<double>() / 3600).epsilon(1e-3));
     CHECK(policy.at("carbon_kg").get<double>() == Approx(policy.at("energy_joules").get<double>() / 3.6e6 * 0.5));
