@@ -413,7 +413,7 @@ class Choice {
     const auto& nearest = best_.plans().front().answer;
     const bool all = result_.exhausted;
     throw Refusal(std::string(all ? "no plan keeps the limits"
-                                  : "none of the " + std::to_string(result_.searched) + " plans that there was time for keeps the limits") +
+                                  : "none of the " + std::to_string(result_.searched) + " plans that were assessed keeps the limits") +
                   ": the nearest is " + to_text(nearest.plan) + ", with " + excess_text(options_.limits, nearest, options_.steps) +
                   (all ? "" : "; a larger --budget looks at more"));
   }

@@ -266,6 +266,16 @@ void warn_of_idle_devices(const SearchRequest& o, const predict::Assessment& bes
                 " devices, and the others would be idle; --devices " + std::to_string(best.ranks) + " asks for no more");
 }
 
+/// Where the answer shows it anyway (JSON: `exhausted`) it is not said twice.
+void say_what_ended(const search::SearchResult& found, const search::SearchOptions& options, bool stopped, const Terminal& terminal) {
+  if (found.exhausted || terminal.json()) return;
+  const std::string ended = stopped ? "the search was stopped"
+                            : options.plans
+                                ? "the budget was " + std::to_string(*options.plans) + (*options.plans == 1 ? " plan" : " plans")
+                                : "the time was over";
+  terminal.say("not every plan was looked at: " + ended + "; --budget gives it more, --plan fixes what you know");
+}
+
 int search(const SearchRequest& o, Terminal& terminal) {
   if (!o.output.empty()) require_place(o.output);
   const auto given = o.plans.empty() ? std::vector<plan::Plan>() : plans_of(o.plans, terminal);
@@ -292,10 +302,7 @@ int search(const SearchRequest& o, Terminal& terminal) {
   warn_of_idle_devices(o, best, winner, terminal);
   warn_of_mathematics(best.plan, terminal);
   if (!found.not_played.empty()) terminal.warn("the best plans were not played: " + found.not_played);
-  if (!found.exhausted && !terminal.json())
-    terminal.say(
-        "not every plan was looked at: " + std::string(progress->stop_requested() ? "the search was stopped" : "the time was over") +
-        "; --budget gives it more, --plan fixes what you know");
+  say_what_ended(found, options, progress->stop_requested(), terminal);
   if (!o.output.empty()) {
     plan::write_plan_file(o.output, {winner.to_write(best.plan), winner.context(o.model, best.plan)});
     result["written"] = o.output;

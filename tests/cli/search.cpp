@@ -268,10 +268,17 @@ TEST_CASE("of a front as many plans are shown as are asked for, and the number o
 
 TEST_CASE("plans that there was no time for are not said to be over a limit") {
   const std::string ask = "search zoo:resnet18 --platform dgx-a100 --batch 64 --limit devices=4 --format json ";
-  check_failure(rehearse(ask + "--budget 20plans"), 3, {"none of the 20 plans", "--budget"});
+  check_failure(rehearse(ask + "--budget 20plans"), 3, {"none of the 20 plans that were assessed keeps the limits", "--budget"});
   CHECK(result_of(rehearse(ask + "--budget 2000plans")).at("plans")[0].at("ranks") <= 4);
   check_failure(rehearse("search zoo:resnet18 --platform dgx-a100 --devices 2 --batch 64 --limit step=1ns --budget 9000plans"), 3,
                 {"no plan keeps the limits"});
+}
+
+TEST_CASE("a search that is not at an end says what ended it") {
+  const std::string ask = "search zoo:resnet18 --platform dgx-a100 --batch 64 --confirm 0 --top 1 --budget ";
+  CHECK_THAT(rehearse(ask + "10plans").err,
+             contains("not every plan was looked at: the budget was 10 plans") && !contains("time was over"));
+  CHECK_THAT(rehearse(ask + "1ms").err, contains("not every plan was looked at: the time was over"));
 }
 
 TEST_CASE("a search that is told to stop prints the best so far") {
