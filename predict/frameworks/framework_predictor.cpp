@@ -144,16 +144,7 @@ class FrameworkPredictor final : public Predictor {
     a.memory_margin = kMemoryMargin;
     a.memory_rests_on = "tensors by their shapes; what the allocator, the driver and communicators add is fitted to published readings";
     a.worst_rank = first_rank_of(q.job.plan, m.stage);
-    a.memory_by_category.assign(static_cast<std::size_t>(plan::MemoryCategory::Count), 0);
-    const auto set = [&](plan::MemoryCategory category, double bytes) {
-      a.memory_by_category[static_cast<std::size_t>(category)] = static_cast<std::int64_t>(bytes);
-    };
-    set(plan::MemoryCategory::Parameters, m.weights);
-    set(plan::MemoryCategory::Gradients, m.fullest.gradients);
-    set(plan::MemoryCategory::OptimizerState, m.optimizer);
-    set(plan::MemoryCategory::Activations, m.fullest.activations);
-    set(plan::MemoryCategory::Communication, m.gathered);
-    set(plan::MemoryCategory::Workspace, std::max(0.0, reading - m.all()));
+    a.memory_by_category = by_category(m, a.memory_bytes);
   }
 
   [[nodiscard]] static int first_rank_of(const plan::Plan& plan, int stage) {
@@ -188,8 +179,7 @@ class FrameworkPredictor final : public Predictor {
     a.evidence = {0, 1, 0};
     a.warnings = plan::keys_without_effect(q.job.plan, q.job.plan.dp * q.job.plan.cp);
     if (auto warning = warning_about(q.job.plan); !warning.empty()) a.warnings.push_back(std::move(warning));
-    for (auto& sentence : choices_without_effect(q.job, model.fused_attention))
-      a.warnings.push_back(std::move(sentence));
+    for (auto& sentence : choices_without_effect(q.job, model.fused_attention)) a.warnings.push_back(std::move(sentence));
     if (power.at_least) a.warnings.push_back(below_least_clock(q.job.recipe.power_limit, pacing, power));
     set_memory(q, memory, a);
     a.checkpoint = checkpoint_size(checkpoint_bytes(q.job, weights_), a.ranks, platform_);

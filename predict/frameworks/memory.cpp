@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace rehearsal::predict::frameworks {
 namespace {
@@ -289,6 +290,24 @@ DeviceMemory device_memory(const RankMemory& m, const costmodel::FrameworkProfil
   if (profile.allocator != costmodel::AllocatorKind::Pytorch) return {m.all() * factor + reserve, m.all() * factor + reserve};
   const double needed = m.all() + reserve, held = m.weights + m.optimizer + m.gathered + m.gradients + m.apart;
   return {std::clamp(held * factor + reserve, needed, std::max(needed, kMemoryInUse * capacity)), needed};
+}
+
+std::vector<std::int64_t> by_category(const RankMemory& m, std::int64_t reported) {
+  using Category = plan::MemoryCategory;
+  const auto whole = static_cast<double>(reported), missing = m.all() - whole;
+  const double activations = missing > 0 ? std::max(0.0, m.fullest.activations - missing) : m.fullest.activations;
+  const double tensors = m.all() - m.fullest.activations + activations, share = tensors > whole ? whole / tensors : 1;
+  std::vector<std::int64_t> bytes(static_cast<std::size_t>(Category::Count), 0);
+  const auto of = [&](Category category) -> std::int64_t& { return bytes[static_cast<std::size_t>(category)]; };
+  const auto set = [&](Category category, double tensor_bytes) { of(category) = static_cast<std::int64_t>(tensor_bytes * share); };
+  set(Category::Parameters, m.weights);
+  set(Category::Gradients, m.fullest.gradients);
+  set(Category::OptimizerState, m.optimizer);
+  set(Category::Activations, activations);
+  set(Category::Communication, m.gathered);
+  const auto rest = reported - std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
+  (missing > 0 ? *std::ranges::max_element(bytes) : of(Category::Workspace)) += rest;  // of what is missing, what rounding left
+  return bytes;
 }
 
 }  // namespace rehearsal::predict::frameworks

@@ -58,5 +58,8 @@ struct DeviceMemory {
 /// memory is short. `capacity` in bytes.
 [[nodiscard]] DeviceMemory device_memory(const RankMemory&, const costmodel::FrameworkProfile&, const costmodel::Constants&,
                                          double capacity);
+/// What is reported, by plan::MemoryCategory. Workspace is what it has beyond the tensors. It has less where a compiler that lays out a
+/// whole step gives tensors more of each other's places than is reckoned: activations are so much less, and once they are none all alike.
+[[nodiscard]] std::vector<std::int64_t> by_category(const RankMemory&, std::int64_t reported);
 
 }  // namespace rehearsal::predict::frameworks

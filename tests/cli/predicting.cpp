@@ -69,6 +69,20 @@ TEST_CASE("without --framework a device gets what is usual for the model on it, 
   }
 }
 
+TEST_CASE("memory is the sum of its parts, also where a compiler needs less than all tensors of a moment") {
+  for (const auto* framework : {"jax", "maxtext"}) {
+    INFO(framework);
+    const auto answer =
+        result_of(rehearse("estimate 'zoo:llama2-7b?seq=2048' --format json --platform tpu-v4-pod --batch 64 --dtype bf16 "
+                           "--plan dp=2,pp=4,micro_batch=1,zero=1 --framework " +
+                           std::string(framework)));
+    const auto& memory = answer.at("memory_bytes");
+    std::int64_t sum = 0;
+    for (const auto& [category, bytes] : memory.at("by_category").items()) sum += bytes.get<std::int64_t>();
+    CHECK(sum == memory.at("value").get<std::int64_t>());
+  }
+}
+
 TEST_CASE("costs follow their figures, and say them") {
   const auto listed = estimate("--platform dgx-a100 --dtype bf16"),
              given = estimate("--platform dgx-a100 --dtype bf16 --price 2 --pue 1.5 --carbon 100");

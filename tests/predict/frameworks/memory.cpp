@@ -1,5 +1,7 @@
 // Bytes of one rank.
 
+#include <numeric>
+
 #include "graph/adapters.hpp"
 #include "plan/memory/in_use.hpp"
 #include "predict/frameworks/framework_program.hpp"
@@ -29,6 +31,27 @@ TEST_CASE("sharding divides states, recomputation drops activations") {
   s.job.plan.zero_group = 0;
   s.job.plan.recompute.rule = plan::RecomputeRule::Full;
   CHECK(s.memory().activations < whole.activations);
+}
+
+TEST_CASE("what a device reports is the sum of its parts, whether it is more than the tensors or less") {
+  RankMemory m;
+  m.weights = 100, m.optimizer = 300, m.gathered = 50;
+  m.fullest.gradients = 50, m.fullest.activations = 500;
+  const auto part = [](const std::vector<std::int64_t>& bytes, plan::MemoryCategory category) {
+    return bytes[static_cast<std::size_t>(category)];
+  };
+  using Category = plan::MemoryCategory;
+  const auto more = by_category(m, 1020), less = by_category(m, 950), least = by_category(m, 400);
+  CHECK(part(more, Category::Workspace) == 20);  // 1020 - (100 + 300 + 50 + 50 + 500)
+  CHECK(part(more, Category::Activations) == 500);
+  CHECK(part(less, Category::Workspace) == 0);
+  CHECK(part(less, Category::Activations) == 450);  // 500 - (1000 - 950)
+  CHECK(part(less, Category::OptimizerState) == 300);
+  CHECK(part(least, Category::Activations) == 0);
+  CHECK(part(least, Category::OptimizerState) == 240);  // 400 of 500 bytes of the others
+  CHECK(part(least, Category::Parameters) == 80);
+  for (const auto* bytes : {&more, &less, &least})
+    CHECK(std::accumulate(bytes->begin(), bytes->end(), std::int64_t{0}) == (bytes == &more ? 1020 : bytes == &less ? 950 : 400));
 }
 
 TEST_CASE("optimizers keep of each parameter what its shape asks for") {
