@@ -371,16 +371,24 @@ class RoleWriter : private PricedRole {
       emit(update_, collective_instruction(CollectiveKind::Broadcast, axes_.replicas(), 1, Stream::Compute), alone(seconds));
   }
 
+  /// First and last stage add up the gradients of the embedding that both have. The sum begins when both are there: each tells the other,
+  /// as soon as its own gradients are summed, and sends what it has when the other has told it.
   void exchange_tied_embedding(std::vector<Dependency>& awaited) {
     const double bytes = timer_.tied_embedding_bytes();
     const int last = step_.shape.stages - 1;
     if (bytes <= 0 || (stage_ != 0 && stage_ != last)) return;
-    const auto channel = static_cast<std::uint32_t>(2 * step_.chunks.size() + 2);
-    auto send = message(InstructionKind::Send, stage_ == 0 ? last : 0, channel, bytes);
-    send.after = reductions_;
-    if (last_) send.after.push_back(*last_);
+    const int other = stage_ == 0 ? last : 0;
+    const auto here = static_cast<std::uint32_t>(2 * step_.chunks.size() + 2), data = here + 1;
+    constexpr double kWord = 1;  // bytes
+    auto arrived = message(InstructionKind::Send, other, here, kWord);
+    arrived.stream = Stream::Compute;  // behind all kernels
+    arrived.after = reductions_;
+    const auto self = emit(update_, std::move(arrived), alone(0));
+    const auto both = emit(update_, message(InstructionKind::Receive, other, here, kWord), alone(0));
+    auto send = message(InstructionKind::Send, other, data, bytes);
+    send.after = {self, both};
     emit(update_, std::move(send), alone(timer_.send(bytes)));
-    awaited.push_back(emit(update_, message(InstructionKind::Receive, stage_ == 0 ? last : 0, channel, bytes), alone(0)));
+    awaited.push_back(emit(update_, message(InstructionKind::Receive, other, data, bytes), alone(0)));
   }
 
   void write_slots() {
