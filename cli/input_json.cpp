@@ -1,5 +1,7 @@
 #include "cli/input_json.hpp"
 
+#include <cmath>
+
 #include <nlohmann/json.hpp>
 
 #include "cli/assessment_json.hpp"
@@ -27,6 +29,16 @@ std::string sentence(const predict::InputTimes& times, const Interval& computing
          ", computing " + alone + ", the step " + to_text(Seconds(times.step(computing).value));
 }
 
+/// Which of the two steps the answer is about.
+std::string whose_step(const predict::PlanInput& input) {
+  if (input.steps == 0) return "the answer is about a step behind the first epoch, since it is not said how long is trained";
+  const auto first = input.first_steps();
+  if (input.steps == 1) return "the answer is about one step, of the first epoch";
+  const auto share = first == input.steps ? "all" : std::to_string(std::llround(first));
+  return "the answer is about the mean of " + std::to_string(std::llround(input.steps)) + " steps, " + share +
+         " of them in the first epoch";
+}
+
 Json times_json(const predict::InputTimes& times, const Interval& computing) {
   Json j{{"seconds", to_json(seconds_of(times))}, {"bound", is_bound(times, computing)}};
   if (is_bound(times, computing)) j["bound_by"] = name(times.bound_by(computing));
@@ -42,15 +54,15 @@ Json times_json(const predict::InputTimes& times, const Interval& computing) {
 std::string sentence_of_input(const predict::Assessment& a) {
   const auto& input = *a.input;
   auto says = sentence(input.step.later, input.computing, "");
-  if (seconds_of(input.step.first).value != seconds_of(input.step.later).value)
-    says += "; " + sentence(input.step.first, input.computing, "in the first epoch ");
-  return says;
+  if (seconds_of(input.step.first).value == seconds_of(input.step.later).value) return says;
+  return says + "; " + sentence(input.step.first, input.computing, "in the first epoch ") + "; " + whose_step(input);
 }
 
 Json input_json(const predict::Assessment& a) {
   const auto& input = *a.input;
   Json j{{"says", sentence_of_input(a)}};
   j.update(times_json(input.step.later, input.computing));
+  j["step_seconds"] = to_json(input.later);
   j["computing_seconds"] = to_json(input.computing);
   j["bytes"] = input.step.bytes.value();
   auto first = times_json(input.step.first, input.computing);

@@ -313,7 +313,7 @@ void JobSetup::add_input(const ModelOptions& model, const PlatformOptions& o) {
   if (!input_.left_out.empty()) warnings_.push_back(input_.left_out);
   steps_ = steps_of(o.input.extent, input_.samples, predictor_->batch(), predictor_->graph());
   if (!input_.question) return;
-  if (o.input.extent.given()) input_.question->epochs = std::floor(steps_ * static_cast<double>(predictor_->batch()) / *input_.samples);
+  if (o.input.extent.given()) input_.question->steps = steps_;
   predictor_ = predict::with_input(std::move(predictor_), *input_.question);
 }
 

@@ -204,9 +204,9 @@ Json row_of(const TargetQuestion& q, const PlatformOptions& platform, std::int64
     model.batch = batch;
     JobSetup setup(model, platform);
     const auto plan = plan_of(setup, model, platform);
-    auto a = assess(setup.predictor(), plan, q.fidelity, nullptr);
+    auto a = predict::mean_of_training(assess(setup.predictor(), plan, q.fidelity, nullptr), steps);
     if (!a.may_fit()) throw Refusal("plan " + plan::to_text(plan) + " " + predict::shortage(a));
-    a.goodput = predict::goodput_of(predict::mean_of_training(a, steps), setup.platform(), q.goodput.question(steps));
+    a.goodput = predict::goodput_of(a, setup.platform(), q.goodput.question(steps));
     const auto all = to_json(a, steps);
     row["devices"] = platforms::device_count(setup.platform());
     row["plan"] = all.at("plan");

@@ -144,7 +144,7 @@ class Varied {
   predict::Assessment assessed(const JobSetup& setup, const plan::Plan& plan) {
     steps_ = setup.steps();
     auto a = assess(setup.predictor(), plan, q_.fidelity, nullptr);
-    a.goodput = predict::goodput_of(predict::mean_of_training(a, steps_), setup.platform(), q_.goodput.question(steps_));
+    a.goodput = predict::goodput_of(a, setup.platform(), q_.goodput.question(steps_));
     return a;
   }
 

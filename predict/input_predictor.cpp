@@ -38,14 +38,17 @@ class InputPredictor final : public PredictorAround {
   [[nodiscard]] Assessment closed(const plan::Plan& plan) override {
     auto a = inner().closed(plan);
     add_input(a, of(a.plan), platform(), rests_on_);
-    return a;
+    return in_training(std::move(a));
   }
 
   [[nodiscard]] Outlook outlook(const plan::Plan& plan) override {
     auto outlook = inner().outlook(plan);
     if (!has_place(plan)) return outlook;
     const double least = outlook.step.value();
-    outlook.step = Seconds(of(plan).later.step({least, least, least}).value);
+    const auto& input = of(plan);
+    const double first = question_.steps > 0 ? std::min(question_.steps, input.epoch_steps) / question_.steps : 0;
+    const auto of_epoch = [&](const InputTimes& times) { return times.step({least, least, least}).value; };
+    outlook.step = Seconds(first * of_epoch(input.first) + (1 - first) * of_epoch(input.later));
     return outlook;
   }
 
@@ -56,25 +59,27 @@ class InputPredictor final : public PredictorAround {
     auto a = inner().played(step, alone, timeline);
     const auto computing = a;
     add_input(a, input, platform(), rests_on_);
-    if (a.step_seconds.value <= computing.step_seconds.value) return a;
+    if (a.step_seconds.value <= computing.step_seconds.value) return in_training(std::move(a));
     // Sites and power limits stretch what an evaluator says, and not the storage.
     const double stretch = computing.step / alone.said();
     Paced paced(evaluator, {Seconds(input.later.pace.value / stretch), Seconds(input.later.beside.value / stretch)});
     if (timeline != nullptr) timeline->clear();
     const auto waiting = inner().played(step, paced, timeline);
-    return with_times_of(waiting, Seconds(input.later.pace.value), std::move(a));
+    return in_training(with_times_of(waiting, Seconds(input.later.pace.value), std::move(a)));
   }
 
  private:
+  /// A step of no length of training in particular is one of the epochs behind the first.
+  [[nodiscard]] Assessment in_training(Assessment a) const {
+    return question_.steps > 0 ? mean_of_training(std::move(a), question_.steps) : a;
+  }
+
   /// What was played stands over what was reckoned; its interval stays that of computing and input. One step that is played has its first
   /// samples at once, and may end before as many come; of many none does.
   static Assessment with_times_of(const Assessment& played, Seconds pace, Assessment a) {
     const Seconds step = std::max(played.step, pace);
-    const double by = step.value() / a.step_seconds.value;
-    a.samples_per_second /= by;
-    a.mfu /= by;
-    a.step = step;
-    a.step_seconds = {step.value(), std::min(a.step_seconds.low, step.value()), std::max(a.step_seconds.high, step.value())};
+    set_waiting_step(a, {step.value(), std::min(a.step_seconds.low, step.value()), std::max(a.step_seconds.high, step.value())});
+    a.input->later = a.step_seconds;
     a.breakdown = played.breakdown;
     a.breakdown.io += step - played.step;
     a.bottleneck = bottleneck_of(played.breakdown);

@@ -1,7 +1,5 @@
 #include "predict/plan_input.hpp"
 
-#include <algorithm>
-
 #include "predict/assessment.hpp"
 #include "predict/bottleneck.hpp"
 
@@ -21,23 +19,35 @@ JobCost second_of_waiting(const platforms::Platform& platform, int ranks) {
   return costmodel::job_cost(platform, ranks, Seconds(1), idle * Seconds(1));
 }
 
-/// Steps of the first epoch.
-double first_steps(const Assessment& a, double steps) { return a.input ? std::min(steps, a.input->step.epoch_steps) : 0; }
-
 }  // namespace
 
 void add_input(Assessment& a, const StepInput& input, const platforms::Platform& platform, const std::string& rests_on) {
-  const auto computing = a.step_seconds;
-  a.input = PlanInput{input, computing, second_of_waiting(platform, a.ranks), rests_on};
-  a.step_seconds = input.later.step(computing);
-  const Seconds waiting(a.step_seconds.value - computing.value);
-  const double slower = a.step_seconds.value / computing.value;
-  a.step = Seconds(a.step_seconds.value);
+  const auto computing = a.step_seconds, later = input.later.step(computing);
+  a.input = PlanInput{input, computing, later, second_of_waiting(platform, a.ranks), rests_on};
+  set_waiting_step(a, later);
+}
+
+void set_waiting_step(Assessment& a, const Interval& step) {
+  const Seconds more(step.value - a.step_seconds.value);
+  const double slower = step.value / a.step_seconds.value;
+  a.step_seconds = step;
+  a.step = Seconds(step.value);
   a.samples_per_second /= slower;
   a.mfu /= slower;
-  a.breakdown.io += waiting;
+  a.breakdown.io += more;
   a.bottleneck = bottleneck_of(a.breakdown);
-  a.cost = sum(a.cost, 1, a.input->second_of_waiting, waiting.value());
+  a.cost = sum(a.cost, 1, a.input->second_of_waiting, more.value());
+}
+
+Assessment mean_of_training(Assessment a, double steps) {
+  if (!a.input) return a;
+  auto& input = *a.input;
+  input.steps = steps;
+  const double first = input.first_steps() / steps;
+  const auto one = input.first_epoch_step();
+  const auto of = [&](double Interval::*end) { return first * (one.*end) + (1 - first) * (input.later.*end); };
+  set_waiting_step(a, {of(&Interval::value), of(&Interval::low), of(&Interval::high)});
+  return a;
 }
 
 void add_waiting(Assessment& a, Seconds waiting, const platforms::Platform& platform) {
@@ -52,25 +62,9 @@ void add_waiting(Assessment& a, Seconds waiting, const platforms::Platform& plat
 }
 
 Interval training_seconds(const Assessment& a, double steps) {
-  const double first = first_steps(a, steps);
-  const auto one = a.input ? a.input->first_epoch_step() : Interval{};
-  const auto of = [&](double Interval::*end) { return first * (one.*end) + (steps - first) * (a.step_seconds.*end); };
-  return {of(&Interval::value), of(&Interval::low), of(&Interval::high)};
+  return {steps * a.step_seconds.value, steps * a.step_seconds.low, steps * a.step_seconds.high};
 }
 
-JobCost training_cost(const Assessment& a, double steps) {
-  if (!a.input) return sum(a.cost, steps, {}, 0);
-  const double waiting = first_steps(a, steps) * (a.input->first_epoch_step().value - a.step_seconds.value);
-  return sum(a.cost, steps, a.input->second_of_waiting, waiting);
-}
-
-Assessment mean_of_training(const Assessment& a, double steps) {
-  auto mean = a;
-  const auto whole = training_seconds(a, steps);
-  mean.step = Seconds(whole.value / steps);
-  mean.step_seconds = {whole.value / steps, whole.low / steps, whole.high / steps};
-  mean.cost = sum(training_cost(a, steps), 1 / steps, {}, 0);
-  return mean;
-}
+JobCost training_cost(const Assessment& a, double steps) { return sum(a.cost, steps, {}, 0); }
 
 }  // namespace rehearsal::predict

@@ -87,8 +87,7 @@ struct EstimateAnswer {
 EstimateAnswer answer_to(const EstimateOptions& o, const PlatformOptions& where, JobSetup& setup, Fidelity fidelity) {
   auto plan = setup.plan(o.model, where);
   auto assessment = assess(setup.predictor(), plan.plan, fidelity, nullptr);
-  const auto mean = predict::mean_of_training(assessment, setup.steps());
-  assessment.goodput = predict::goodput_of(mean, setup.platform(), o.goodput.question(setup.steps()));
+  assessment.goodput = predict::goodput_of(assessment, setup.platform(), o.goodput.question(setup.steps()));
   return {std::move(plan), std::move(assessment)};
 }
 
@@ -141,9 +140,10 @@ Action add_estimate(CLI::App& app) {
                  "KEY=V1,V2,... or KEY=A..B (doubling): a row for every value of a key of the plan, of the platform (link.bandwidth, "
                  "device.memory, ...; x2 is a factor), of batch, devices or nodes; may be given several times")
       ->take_all();
-  app.add_option("--hours", o->hours,
-                 "CSV with carbon:REGION (g/kWh) and price:REGION (dollars for a device and hour) for every hour: when and where a training "
-                 "emits and costs least (docs/energy.md)");
+  app.add_option(
+      "--hours", o->hours,
+      "CSV with carbon:REGION (g/kWh) and price:REGION (dollars for a device and hour) for every hour: when and where a training "
+      "emits and costs least (docs/energy.md)");
   return [o](Terminal& terminal) { return estimate(*o, terminal); };
 }
 

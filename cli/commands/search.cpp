@@ -285,7 +285,7 @@ int search(const SearchRequest& o, Terminal& terminal) {
   auto options = search_options(o, *setups.front());
   warn_of_nothing_to_search(o, options, terminal);
   options.goodput = [&setups, question = o.goodput.question(options.steps)](const predict::Assessment& a) {
-    return predict::goodput_of(predict::mean_of_training(a, question.steps), setup_of(setups, a).platform(), question);
+    return predict::goodput_of(a, setup_of(setups, a).platform(), question);
   };
   const auto player = o.confirm > 0 ? predict::open_simulator("folded") : nullptr;
   options.player = player.get();

@@ -75,7 +75,7 @@ void write_trace(const SimulateOptions& o, const JobSetup& setup, const predict:
   const int threads = predict::threads_per_rank(setup.platform(), program.ranks);
   traces::TraceBuilder builder(program, setup.predictor().graph(), "simulated", threads);
   builder.set_costs(&recording.step.costs);
-  builder.add_step({0, 0.0, a.step.value(), 0.0, false});
+  builder.add_step({0, 0.0, a.input ? a.input->later.value : a.step.value(), 0.0, false});  // what is played is no step of a first epoch
   const auto shown = ranks_shown(setup, recording);
   for (std::size_t n = 0; n < recording.timeline.size(); ++n)
     if (!recording.timeline[n].empty()) builder.add(shown[n], 0, recording.timeline[n], 0.0);
@@ -83,7 +83,8 @@ void write_trace(const SimulateOptions& o, const JobSetup& setup, const predict:
   trace.model = o.model.model;
   if (setup.own_job() == nullptr) trace.dtype = o.model.dtype;  // other frameworks' kernels narrow what the model says
   trace.platform = platforms::to_json_text(setup.platform());
-  if (costmodel::holds_calibration(setup.machine())) trace.calibration = costmodel::to_json_text(costmodel::read_calibration(setup.machine()));
+  if (costmodel::holds_calibration(setup.machine()))
+    trace.calibration = costmodel::to_json_text(costmodel::read_calibration(setup.machine()));
   traces::write_trace(o.trace, trace);
 }
 
@@ -125,7 +126,7 @@ int simulate(const SimulateOptions& given, Terminal& terminal) {
   recording.step = o.program.empty() ? setup.predictor().playable(answered.plan) : stored_step(o.program, setup);
   auto assessment = assess(setup.predictor(), fidelity, recording, !o.trace.empty() || !o.chakra.empty());
   const double steps = setup.steps();
-  assessment.goodput = predict::goodput_of(predict::mean_of_training(assessment, steps), setup.platform(), o.goodput.question(steps));
+  assessment.goodput = predict::goodput_of(assessment, setup.platform(), o.goodput.question(steps));
   for (const auto& w : assessment.warnings) terminal.warn(w);
   if (!o.trace.empty()) write_trace(o, setup, assessment, recording);
   if (!o.chakra.empty()) write_chakra(o, setup, recording, terminal);

@@ -138,7 +138,7 @@ class NodeInput {
     const auto room = room_of(s_.q, storage_, on_disk(s_.q, s_.platform));
     const double all = s_.q.data.samples * s_.q.data.stored.value();
     return {std::max(1, static_cast<int>(std::lround(batch / samples_))), all > 0 ? std::min(1.0, (room.memory + room.disk) / all) : 1.0,
-            s_.q.epochs};
+            std::floor(s_.q.steps * batch / s_.q.data.samples)};
   }
 
   [[nodiscard]] InputTimes times(const CachedShares& from) const {

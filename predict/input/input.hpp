@@ -43,7 +43,7 @@ struct InputQuestion {
   const CacheKind* cache = nullptr;  ///< a row of cache_kinds(); nullptr: none
   std::optional<Bytes> cache_size;   ///< memory of a node for it, over what the platform says
   std::optional<int> threads;        ///< of each rank that read and prepare; nothing: as many as its share of the cores
-  double epochs = 0;                 ///< of the training; below 2: not known
+  double steps = 0;                  ///< of the training; 0: not known
 };
 
 enum class InputPart : std::uint8_t { Storage, Disk, Network, Decoding, Count };
