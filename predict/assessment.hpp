@@ -66,7 +66,7 @@ struct Assessment {
   double tokens_per_sample = 0;  ///< 0: the model reads no sequence of tokens
   Breakdown breakdown;
   int limiting_rank = 0;              ///< the one of `breakdown`
-  Seconds imbalance;                  ///< that it has more to do than the ranks have in the mean
+  Seconds imbalance;                  ///< that it computes more than the ranks do in the mean
   std::optional<Seconds> stragglers;  ///< of `breakdown`'s exposed communication: waiting for ranks that are slow in one step or another
   std::string bottleneck;             ///< "compute", "exposed communication", "bubble", "memory", ...
   std::array<double, static_cast<std::size_t>(costmodel::Evidence::Count)> evidence{};

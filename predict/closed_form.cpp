@@ -104,6 +104,7 @@ class Player {
 
   void finish(plan::Stream stream, double begin, double end) {
     ended_at(stream, end);
+    account_.was_active(begin, end);
     ++events_;
     note(begin, end, false);
   }
@@ -154,7 +155,7 @@ class Player {
 
   void wait_for_samples(double from, double until) {
     host_.wait(until);
-    account_.waited_for_input(until - from);
+    account_.waited_for_input(from, until);
   }
 
   /// The host waits for messages from other stages, as the device does.
@@ -163,13 +164,12 @@ class Player {
     for (const auto& d : i.after)
       if (role_.bodies[d.body].instructions[d.instruction].kind == plan::InstructionKind::Receive) arrived = std::max(arrived, finished(d));
     host_.wait(arrived);
-    account_.waited_for_stage(arrived - free(plan::Stream::Compute));
   }
 
   /// What the host issues to the compute stream.
   void launch(double begin) {
     const auto run = host_.launch(launch_of(costs_, role_, slot(), instruction_), begin, free(plan::Stream::Collective));
-    account_.idled(run.begin - begin);
+    account_.idled(begin, run.begin);
     if (run.issue_end > run.issue_begin) note(run.issue_begin, run.issue_end, true);
     finish(plan::Stream::Compute, run.begin, run.end);
   }
@@ -292,7 +292,8 @@ class ClosedForm final : public StepEvaluator {
       for (const int rank : play.kinds[kind]) players.emplace_back(play, kind, rank), ranks.push_back(rank);
     play_all(players);
     std::vector<RankEnd> ends;
-    for (std::size_t n = 0; n < players.size(); ++n) ends.push_back({ranks[n], players[n].end(), players[n].account().waited_for_stages()});
+    for (std::size_t n = 0; n < players.size(); ++n)
+      ends.push_back({ranks[n], players[n].end(), players[n].account().active(), players[n].account().busy()});
     StepCost cost;
     set_step(request, ends, players[step_end(ends).limiting].account(), cost);
     for (std::size_t n = 0; n < players.size(); ++n) {

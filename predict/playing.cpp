@@ -1,8 +1,14 @@
 #include "predict/playing.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace rehearsal::predict {
+namespace {
+
+constexpr double kPlayedRounding = 1e-12;  // of a time: what adding up its parts in another order leaves
+
+}  // namespace
 
 plan::Stream stream_on(const costmodel::CostModel& model, const plan::Instruction& i) {
   switch (i.kind) {
@@ -64,46 +70,83 @@ double SampleClock::begin(const plan::Slot& slot, double ready) {
   return std::max(ready + beside_, step * every_);
 }
 
-Breakdown RankAccount::breakdown(double step, double end) const {
+void JoinedSpans::add(double begin, double end) {
+  if (end <= begin) return;
+  // Most come in order of time.
+  auto at = spans_.end();
+  while (at != spans_.begin() && std::prev(at)->begin > begin) --at;
+  if (at != spans_.begin() && std::prev(at)->end * (1 + kPlayedRounding) >= begin) {
+    --at;
+    at->end = std::max(at->end, end);
+  } else {
+    at = spans_.insert(at, {begin, end});
+  }
+  auto next = std::next(at);
+  for (; next != spans_.end() && next->begin <= at->end * (1 + kPlayedRounding); ++next) at->end = std::max(at->end, next->end);
+  spans_.erase(std::next(at), next);
+}
+
+double JoinedSpans::covered() const {
+  double seconds = 0;
+  for (const auto& s : spans_) seconds += s.end - s.begin;
+  return seconds;
+}
+
+void RankAccount::idled(double from, double until) {
+  launching_ += until - from;
+  was_active(from, until);
+}
+
+void RankAccount::waited_for_input(double from, double until) {
+  for_input_ += until - from;
+  was_active(from, until);
+}
+
+Breakdown RankAccount::breakdown(double step) const {
+  const auto worth_saying = [step](double seconds) { return Seconds(seconds > kPlayedRounding * step ? seconds : 0); };
   Breakdown b;
-  b.bubble = Seconds(for_stages_ + step - end);
+  b.bubble = worth_saying(step - active());
   b.optimizer = Seconds(optimizer_);
   b.io = Seconds(loading_ + for_input_);
   b.recompute = Seconds(again_);
   b.compute = Seconds(busy_ + launching_ - optimizer_ - loading_ - again_);
-  constexpr double kRounding = 1e-12;  // of the step: what adding up its parts in another order leaves
-  const double waited = end - busy_ - launching_ - for_stages_ - for_input_;
-  b.exposed_communication = Seconds(waited > kRounding * end ? waited : 0);
+  // Messages beside which nothing runs, and what kernels lose by those that they run beside.
+  b.exposed_communication = worth_saying(active() - busy_ - launching_ - for_input_);
   return b;
 }
 
 StepEnd step_end(std::span<const RankEnd> ends) {
   constexpr double kMore = 1 + 1e-9;  // equal ranks differ by rounding
-  const auto occupied = [](const RankEnd& e) { return e.end - e.waited; };
   StepEnd step;
   double mean = 0;
   for (std::size_t n = 0; n < ends.size(); ++n) {
-    if (occupied(ends[n]) > kMore * occupied(ends[step.limiting])) step.limiting = n;
+    if (ends[n].active > kMore * ends[step.limiting].active) step.limiting = n;
     step.seconds = std::max(step.seconds, ends[n].end);
-    mean += occupied(ends[n]) / static_cast<double>(ends.size());
+    mean += ends[n].busy / static_cast<double>(ends.size());
   }
-  step.imbalance = std::max(0.0, occupied(ends[step.limiting]) - mean);
+  const double busy = ends[step.limiting].busy;
+  step.imbalance = busy > kMore * mean ? busy - mean : 0;
   return step;
 }
 
 void set_step(const EvaluationRequest& request, std::span<const RankEnd> ends, const RankAccount& account, StepCost& cost) {
   const auto step = step_end(ends);
+  const auto parts = account.breakdown(step.seconds);
+  const auto of_links = [&](Seconds seconds) {
+    return costmodel::Estimate{seconds, costmodel::Mechanism::LinkBandwidth, request.model.link_log_error(), request.model.link_evidence()};
+  };
+  // The bubble is other stages' computation: it is as wrong as this stage's. So is what the host takes to issue it. How wrong waiting for
+  // samples is, those know who know their pace. Who computes nothing waits for messages alone.
+  const auto rest = Seconds(step.seconds) - parts.exposed_communication;
+  if (account.busy() > 0)
+    cost.total.add(account.computed(), rest.value() / account.busy());
+  else
+    cost.total.add(of_links(rest));
+  cost.total.add(of_links(parts.exposed_communication));
+  cost.total.scale(request.model.composition_factor(), costmodel::Mechanism::Composition, request.model.composition_log_error());
   cost.limiting_rank = ends[step.limiting].rank;
   cost.imbalance = Seconds(step.imbalance);
-  cost.breakdown = account.breakdown(step.seconds, ends[step.limiting].end);
-  // The bubble is other stages' computation: it is as wrong as this stage's. So is what the host takes to issue it. How wrong waiting for
-  // samples is, those know who know their pace.
-  const double computed = std::max(account.busy(), 1e-30);
-  cost.total.add(account.computed(),
-                 (computed + account.launching() + account.waited_for_input() + cost.breakdown.bubble.value()) / computed);
-  cost.total.add({cost.breakdown.exposed_communication, costmodel::Mechanism::LinkBandwidth, request.model.link_log_error(),
-                  request.model.link_evidence()});
-  cost.total.scale(request.model.composition_factor(), costmodel::Mechanism::Composition, request.model.composition_log_error());
+  cost.breakdown = parts;
   cost.step = cost.total.seconds();
 }
 

@@ -54,41 +54,55 @@ class SampleClock {
   int micro_batches_, prepared_ = 0;  ///< steps
 };
 
+/// Spans of time, joined where they meet.
+class JoinedSpans {
+ public:
+  void add(double begin, double end);
+  [[nodiscard]] double covered() const;
+
+ private:
+  struct Span {
+    double begin = 0, end = 0;
+  };
+  std::vector<Span> spans_;  ///< in order of time
+};
+
 /// Where the step of one rank goes.
 class RankAccount {
  public:
   /// An instruction that computes ran.
   void ran(const plan::Body&, const plan::Instruction&, const costmodel::Estimate&);
   /// The compute stream stood still until the host had issued a kernel.
-  void idled(double launching) { launching_ += launching; }
-  /// The compute stream stood still until a message from another stage was there.
-  void waited_for_stage(double seconds) { for_stages_ += std::max(0.0, seconds); }
-
+  void idled(double from, double until);
   /// The compute stream stood still until the samples of a step were there, or its cores prepared them.
-  void waited_for_input(double seconds) { for_input_ += seconds; }
+  void waited_for_input(double from, double until);
+  /// Something of this rank was going on: a kernel ran, a message or a copy to or from the host was on its way.
+  void was_active(double from, double until) { active_.add(from, until); }
 
   [[nodiscard]] double busy() const { return busy_; }
-  [[nodiscard]] double launching() const { return launching_; }
-  [[nodiscard]] double waited_for_stages() const { return for_stages_; }
-  [[nodiscard]] double waited_for_input() const { return for_input_; }
-  /// Of a step of so many seconds; this rank had nothing left to do after `end`.
-  [[nodiscard]] Breakdown breakdown(double step, double end) const;
+  /// Seconds in which anything of the above was going on. In the others it waited for ranks that had not sent yet.
+  [[nodiscard]] double active() const { return active_.covered(); }
+  /// Of a step of so many seconds.
+  [[nodiscard]] Breakdown breakdown(double step) const;
   [[nodiscard]] const costmodel::Total& computed() const { return computed_; }
 
  private:
-  double busy_ = 0, for_stages_ = 0, for_input_ = 0, optimizer_ = 0, loading_ = 0, again_ = 0, launching_ = 0;
+  double busy_ = 0, for_input_ = 0, optimizer_ = 0, loading_ = 0, again_ = 0, launching_ = 0;
+  JoinedSpans active_;
   costmodel::Total computed_;
 };
 
-/// When one rank's part of a step was over, and how much of that it waited for other stages.
+/// One rank's part of a step.
 struct RankEnd {
   int rank = 0;
-  double end = 0, waited = 0;
+  double end = 0;     ///< when it was over
+  double active = 0;  ///< seconds in which the rank did not wait for others
+  double busy = 0;    ///< seconds of its kernels
 };
 struct StepEnd {
   std::size_t limiting = 0;  ///< index of the one that the others wait for: it waits least itself. Of equals the first
   double seconds = 0;
-  double imbalance = 0;  ///< that it has more to do than the ranks have in the mean
+  double imbalance = 0;  ///< that it computes more than the ranks do in the mean
 };
 [[nodiscard]] StepEnd step_end(std::span<const RankEnd>);
 /// Sets step, breakdown, imbalance and total of a step. `account`: of the rank that limits it.

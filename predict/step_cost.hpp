@@ -107,7 +107,7 @@ struct StepCost {
   Seconds step;
   Breakdown breakdown;
   int limiting_rank = 0;                ///< the one of `breakdown`
-  Seconds imbalance;                    ///< that it has more to do than the ranks have in the mean
+  Seconds imbalance;                    ///< that it computes more than the ranks do in the mean
   Joules devices_energy, links_energy;  ///< of one step, all devices and links; hosts and PUE are added by costmodel/money
   std::vector<double> busy_seconds;     ///< by rank, of the compute stream (one entry per role when folded)
   std::int64_t events = 0;

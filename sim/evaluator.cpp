@@ -39,19 +39,19 @@ predict::StepCost play(const predict::EvaluationRequest& request, PlaybackOption
   const auto ranks = options.ranks;
   Playback playback(request, std::move(options), routes, *network);
   playback.play();
-  std::vector<predict::RankEnd> ends;
-  for (const int rank : ranks) ends.push_back({rank, playback.end(rank), playback.waited_for_stages(rank)});
-  predict::StepCost cost;
-  predict::set_step(request, ends, playback.account(ends[predict::step_end(ends).limiting].rank), cost);
-  cost.events = playback.events();
-  cost.links_energy = link_energy(routes, playback.message_joules(), cost.step);
   std::map<std::uint32_t, double> busy;  // by role
+  std::vector<predict::RankEnd> ends;
+  predict::StepCost cost;
   for (const int rank : ranks) {
     const auto [at, fresh] = busy.try_emplace(request.program.role_of[static_cast<std::size_t>(rank)]);
     if (fresh) at->second = playback.account(rank).busy();
+    ends.push_back({rank, playback.end(rank), playback.active(rank), at->second});
     cost.busy_seconds.push_back(at->second);
     if (request.keep_timeline) cost.timeline.push_back(playback.timeline(rank));
   }
+  predict::set_step(request, ends, playback.account(ends[predict::step_end(ends).limiting].rank), cost);
+  cost.events = playback.events();
+  cost.links_energy = link_energy(routes, playback.message_joules(), cost.step);
   return cost;
 }
 

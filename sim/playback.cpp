@@ -108,7 +108,7 @@ void Playback::compute(Place at, const InstructionRun& run) {
     const double samples = r.samples->begin(r.table->slot(run), begin);
     if (samples > begin) {
       r.host.wait(samples);
-      r.waits.waited_for_input(samples - begin);
+      r.spent.waited_for_input(begin, samples);
     }
     stream.free = launch(at, run, samples);
     if (samples > begin && r.table->instruction(run).kind == InstructionKind::Load) stream.began = begin;
@@ -131,9 +131,8 @@ double Playback::launch(Place at, const InstructionRun& run, double begin) {
   for (const auto needed : r.table->needs(run))
     if (const auto message = r.received.extract(needed)) arrived = std::max(arrived, message.mapped());
   r.host.wait(arrived);
-  r.waits.waited_for_stage(arrived - stream.free);
   const auto launched = r.host.launch(run.cost, begin, r.messages_until);
-  r.waits.idled(launched.begin - begin);
+  r.spent.idled(begin, launched.begin);
   stream.began = launched.begin;
   if (!r.times.empty()) {
     auto& times = r.times[r.table->streams[at.stream][stream.next]];
@@ -272,6 +271,7 @@ void Playback::end_run(Place at) {
   auto& stream = r.streams[at.stream];
   const auto run = r.table->streams[at.stream][stream.next];
   r.ended[run] = true;
+  r.spent.was_active(stream.began, stream.free);
   if (r.table->instruction(r.table->runs[run]).kind == InstructionKind::Receive) r.received[run] = stream.free;
   if (!r.times.empty()) r.times[run].begin = stream.began, r.times[run].end = stream.free;
   stream.busy = false;
@@ -337,7 +337,7 @@ double Playback::end(int rank) const {
 predict::RankAccount Playback::account(int rank) const {
   const auto& r = state(rank);
   const auto& costs = request_.costs.roles[request_.program.role_of[static_cast<std::size_t>(rank)]];
-  auto account = r.waits;
+  auto account = r.spent;
   for (const auto& run : r.table->runs) {
     if (run.communicates || run.stream == plan::Stream::Host || leaves_to_others(rank, run)) continue;
     const auto& slot = r.table->slot(run);

@@ -31,7 +31,8 @@ class Playback final : public Listener {
   void play();
 
   [[nodiscard]] double end(int rank) const;
-  [[nodiscard]] double waited_for_stages(int rank) const { return state(rank).waits.waited_for_stages(); }
+  /// Seconds in which the rank did not wait for others.
+  [[nodiscard]] double active(int rank) const { return state(rank).spent.active(); }
   /// Of a rank that was played: what it computed, and what it waited for.
   [[nodiscard]] predict::RankAccount account(int rank) const;
   [[nodiscard]] std::vector<predict::TimedInstruction> timeline(int rank) const;
@@ -62,8 +63,8 @@ class Playback final : public Listener {
     std::map<std::uint32_t, double> received;  ///< messages that nothing has waited for yet: run of the Receive -> when it ended
     std::size_t announced = 0;                 ///< runs of the stream of collectives that have begun or wait for it alone
     double messages_until = 0;                 ///< when those will be over
-    predict::RankAccount waits;
-    std::vector<Times> times;  ///< by run; only where recorded
+    predict::RankAccount spent;                ///< without what it computed
+    std::vector<Times> times;                  ///< by run; only where recorded
   };
   /// Sender, receiver, channel, micro-batch.
   using Address = std::tuple<int, int, std::uint32_t, int>;

@@ -79,6 +79,47 @@ TEST_CASE("where a step goes is told as the closed form tells it") {
   }
 }
 
+TEST_CASE("a rank waits for what is not sent yet, and its message costs while it is on its way") {
+  // Rank 1 computes 20 ms and sends 4 MB (42 us) to rank 0, which computes 10 ms on them and sends as much back, from 30.042 to 30.084 ms.
+  Job job({{"pp", 2, 1}}, 1);
+  const auto first = job.add_role(0, {0}), second = job.add_role(1, {1});
+  constexpr std::int64_t kFloats = 1'000'000;
+  const auto there = job.add_body(first, BodyKind::Forward), here = job.add_body(second, BodyKind::Forward);
+  const auto arrived = job.add_message(first, there, {false, 1, 0, kFloats});
+  const auto answer = job.add_kernel(first, there, 10e-3, {{there, arrived}});
+  job.add_message(first, there, {true, 1, 1, kFloats}, {{there, answer}});
+  const auto made = job.add_kernel(second, here, 20e-3);
+  job.add_message(second, here, {true, -1, 0, kFloats}, {{here, made}});
+  job.add_message(second, here, {false, -1, 1, kFloats});
+  job.role(first).slots = {{there, 0}};
+  job.role(second).slots = {{here, 0}};
+  for (const auto& evaluator : {full_evaluator(), folded_evaluator(), predict::closed_form_evaluator()}) {
+    INFO(evaluator->name());
+    const auto cost = job.play(*evaluator, chain(2));
+    CHECK(cost.step.value() == Approx(30.084e-3));
+    CHECK(cost.limiting_rank == 1);
+    CHECK(cost.breakdown.compute.value() == Approx(20e-3));
+    CHECK(cost.breakdown.exposed_communication.value() == Approx(0.084e-3));
+    CHECK(cost.breakdown.bubble.value() == Approx(10e-3));
+    CHECK(cost.imbalance.value() == Approx(20e-3 - 15e-3));
+  }
+}
+
+TEST_CASE("ranks that compute as much are balanced, whenever their collective lets them go") {
+  // 400 MB go to one of the two other ranks, and then to the other, in 4 ms and 2 us each: one rank is done a message before the others.
+  Job job({{"dp", 3, 1}}, 1);
+  const auto role = job.add_role(0, {});
+  const auto body = job.add_body(role, BodyKind::Update);
+  const auto made = job.add_kernel(role, body, 1.0);
+  job.add_collective(role, body, {plan::CollectiveKind::Broadcast, "binomial", 0}, 100'000'000, {{body, made}});
+  job.role(role).slots = {{body, 0}};
+  const auto cost = job.play(*full_evaluator(), cluster(1, 3, 0));
+  CHECK(cost.step.value() == Approx(1 + 2 * (4e-3 + 2e-6)));
+  CHECK(cost.imbalance.value() == 0);
+  CHECK(cost.breakdown.bubble.value() == 0);
+  CHECK(cost.breakdown.exposed_communication.value() == Approx(2 * (4e-3 + 2e-6)));
+}
+
 TEST_CASE("energy is idle power for the whole step and the rest while busy") {
   // 2 stages busy 3 s each in a step of 6 s: 2·(50 W·6 s + 250 W·3 s) = 2100 J. The two wires: 4 W idle for 6 s, 6 W more while 0.1 s of
   // bytes cross each.
@@ -93,7 +134,8 @@ TEST_CASE("energy is idle power for the whole step and the rest while busy") {
 }
 
 TEST_CASE("ranks on one card share it") {
-  // 8 ranks of one node each send 1 GB to their peer on another node through one card of 10 GB/s: 4 us + 8 · 0.1 s. With a card each: 0.1 s.
+  // 8 ranks of one node each send 1 GB to their peer on another node through one card of 10 GB/s: 4 us + 8 · 0.1 s. With a card each: 0.1
+  // s.
   Job job({{"dp", 8, 1}, {"pp", 2, 8}}, 1);
   const auto first = job.add_role(0, {}), second = job.add_role(1, {8, 9, 10, 11, 12, 13, 14, 15});
   const auto from = job.add_body(first, BodyKind::Forward), to = job.add_body(second, BodyKind::Forward);

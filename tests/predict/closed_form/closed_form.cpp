@@ -1,5 +1,6 @@
 // Steps whose time, shares and energy are known by hand.
 #include <algorithm>
+#include <cmath>
 
 #include "costmodel/cost_model.hpp"
 #include "plan/schedules/schedule.hpp"
@@ -174,9 +175,10 @@ TEST_CASE("two ranks, moment by moment") {
   w.program.roles[1].slots = {{0, 0}, {2, 0}};
   const auto cost = w.play(true);
   CHECK(cost.step.value() == Approx(17.042e-3).epsilon(1e-12));
-  // Rank 0 is busy for 10.042 ms, rank 1 for 8 ms: the step waits for rank 0, which has nothing to do in the last 7 ms.
+  // Rank 0 computes and sends for 10.042 ms, rank 1 receives and computes for 8.042 ms: the step waits for rank 0, which has nothing to do
+  // in the last 7 ms.
   CHECK(cost.limiting_rank == 0);
-  CHECK(cost.imbalance.value() == Approx(10.042e-3 - 9.021e-3));  // more than the mean of the two
+  CHECK(cost.imbalance.value() == Approx(10e-3 - 9e-3));  // it computes more than the mean of the two
   CHECK(cost.breakdown.compute.value() == Approx(10e-3));
   CHECK(cost.breakdown.optimizer.value() == Approx(0).margin(1e-12));
   CHECK(cost.breakdown.bubble.value() == Approx(7e-3));
@@ -189,6 +191,60 @@ TEST_CASE("two ranks, moment by moment") {
   const auto& last = cost.timeline[1][2];
   CHECK(last.begin == Approx(10.042e-3));
   CHECK(last.end == Approx(15.042e-3));
+}
+
+namespace {
+
+/// Rank 1 computes 20 ms and sends 4 MB (42 us). Rank 0, which has computed 5 ms by then, computes 10 ms on them and sends as much back,
+/// from 30.042 to 30.084 ms. Rank 1 has asked for it from the beginning, and nothing follows.
+Written there_and_back() {
+  Written w(2, 1);
+  constexpr std::int64_t kFloats = 1'000'000;
+  w.compute(0, 0, 5e-3);
+  const auto arrived = w.message(0, 0, false, +1, kFloats);
+  const auto answer = w.compute(0, 0, 10e-3, {{0, arrived}});
+  w.message(0, 1, true, +1, kFloats, {{0, answer}});
+  const auto made = w.compute(1, 0, 20e-3);
+  w.message(1, 0, true, -1, kFloats, {{0, made}});
+  w.message(1, 1, false, -1, kFloats);
+  for (auto& role : w.program.roles) role.slots = {{0, 0}, {1, 0}};
+  return w;
+}
+
+}  // namespace
+
+TEST_CASE("a message costs while it is on its way; until it is sent, its receiver waits for the other stage") {
+  auto w = there_and_back();
+  constexpr double kSure = 0.5;  // standard deviation of the logarithm of what is computed
+  for (auto& role : w.costs.roles)
+    for (auto& body : role.seconds)
+      for (auto& estimates : body) estimates.front().log_error = kSure;
+  const auto cost = w.play();
+  CHECK(cost.step.value() == Approx(30.084e-3).epsilon(1e-12));
+  CHECK(cost.limiting_rank == 1);
+  CHECK(cost.breakdown.compute.value() == Approx(20e-3));
+  CHECK(cost.breakdown.exposed_communication.value() == Approx(2 * 0.042e-3));
+  CHECK(cost.breakdown.bubble.value() == Approx(10e-3));  // from 20.042 to 30.042 ms
+  CHECK(sum(cost.breakdown) == Approx(cost.step.value()).epsilon(1e-12));
+  CHECK(cost.imbalance.value() == Approx(20e-3 - (20e-3 + 15e-3) / 2));
+  // The 10 ms are what the other stage computes, and as wrong as that; links are wrong about the two messages alone.
+  const costmodel::CostModel model(platforms::device_of(box(2), 0), {}, "f32");
+  CHECK(cost.total.log_error() ==
+        Approx(std::hypot(std::hypot(kSure * 30e-3, model.link_log_error() * 0.084e-3) / 30.084e-3, model.composition_log_error())));
+}
+
+TEST_CASE("spans of time are counted once, in whatever order they come") {
+  JoinedSpans spans;
+  CHECK(spans.covered() == 0);
+  spans.add(4, 6);
+  spans.add(1, 2);
+  spans.add(8, 8);  // no time
+  CHECK(spans.covered() == Approx(3));
+  spans.add(1.5, 3);
+  spans.add(7, 9);
+  CHECK(spans.covered() == Approx(6));  // 1 to 3, 4 to 6, 7 to 9
+  spans.add(0, 7.5);
+  CHECK(spans.covered() == Approx(9));
 }
 
 TEST_CASE("the rank with the largest blocks stands for its stage") {
