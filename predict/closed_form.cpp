@@ -301,6 +301,7 @@ class ClosedForm final : public StepEvaluator {
       cost.events += players[n].events();
       if (request.keep_timeline && n < play.kinds.front().size()) cost.timeline.push_back(players[n].take_timeline());
     }
+    stretch(cost.timeline, request.model.composition_factor());
     const auto like = players_like(request.program, ranks);
     set_device_energy(
         request, [&](int rank) { return cost.busy_seconds[like[request.program.role_of[static_cast<std::size_t>(rank)]]]; }, cost);

@@ -143,11 +143,19 @@ void set_step(const EvaluationRequest& request, std::span<const RankEnd> ends, c
   else
     cost.total.add(of_links(rest));
   cost.total.add(of_links(parts.exposed_communication));
-  cost.total.scale(request.model.composition_factor(), costmodel::Mechanism::Composition, request.model.composition_log_error());
+  // What executing a step takes beyond its kernels and messages nobody can point at: every part is longer by it.
+  const double factor = request.model.composition_factor();
+  cost.total.scale(factor, costmodel::Mechanism::Composition, request.model.composition_log_error());
   cost.limiting_rank = ends[step.limiting].rank;
-  cost.imbalance = Seconds(step.imbalance);
-  cost.breakdown = parts;
+  cost.imbalance = Seconds(step.imbalance * factor);
+  cost.breakdown = parts.scaled(factor);
   cost.step = cost.total.seconds();
+}
+
+void stretch(std::vector<std::vector<TimedInstruction>>& timeline, double factor) {
+  if (factor == 1) return;
+  for (auto& rank : timeline)
+    for (auto& played : rank) played.begin *= factor, played.end *= factor, played.busy *= factor;
 }
 
 void set_device_energy(const EvaluationRequest& request, const std::function<double(int rank)>& busy_seconds, StepCost& cost) {

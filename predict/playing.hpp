@@ -108,6 +108,9 @@ struct StepEnd {
 /// Sets step, breakdown, imbalance and total of a step. `account`: of the rank that limits it.
 void set_step(const EvaluationRequest&, std::span<const RankEnd>, const RankAccount& account, StepCost&);
 
+/// What the composition of instructions makes longer is longer throughout.
+void stretch(std::vector<std::vector<TimedInstruction>>& timeline, double factor);
+
 /// Idle power over the whole step, and the rest of the busy power while the compute stream is busy. Sets devices_energy.
 void set_device_energy(const EvaluationRequest&, const std::function<double(int rank)>& busy_seconds, StepCost&);
 

@@ -49,6 +49,7 @@ predict::StepCost play(const predict::EvaluationRequest& request, PlaybackOption
     cost.busy_seconds.push_back(at->second);
     if (request.keep_timeline) cost.timeline.push_back(playback.timeline(rank));
   }
+  predict::stretch(cost.timeline, request.model.composition_factor());
   predict::set_step(request, ends, playback.account(ends[predict::step_end(ends).limiting].rank), cost);
   cost.events = playback.events();
   cost.links_energy = link_energy(routes, playback.message_joules(), cost.step);

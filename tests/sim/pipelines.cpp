@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/random.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/sample.hpp"
@@ -118,6 +120,22 @@ TEST_CASE("ranks that compute as much are balanced, whenever their collective le
   CHECK(cost.imbalance.value() == 0);
   CHECK(cost.breakdown.bubble.value() == 0);
   CHECK(cost.breakdown.exposed_communication.value() == Approx(2 * (4e-3 + 2e-6)));
+}
+
+TEST_CASE("a step is as long as its parts, and its timeline, when traces have taught how it is composed") {
+  auto job = pipeline({"1f1b", 3, 4, 1.0, 2.0, 1000});
+  job.calibration.corrections = {{"step", 0, 1.25, 0.1, 3}};
+  for (const auto& evaluator : {full_evaluator(), folded_evaluator(), predict::closed_form_evaluator()}) {
+    INFO(evaluator->name());
+    const auto cost = job.play(*evaluator, chain(3), true);
+    double sum = 0, last = 0;
+    for (const auto& part : predict::kBreakdownParts) sum += (cost.breakdown.*part.seconds).value();
+    for (const auto& rank : cost.timeline)
+      for (const auto& played : rank) last = std::max(last, played.end);
+    CHECK(cost.breakdown.compute.value() == Approx(1.25 * 12));  // 4 times 1 s forward and 2 s backward
+    CHECK(sum == Approx(cost.step.value()).epsilon(1e-12));
+    CHECK(last == Approx(cost.step.value()));
+  }
 }
 
 TEST_CASE("energy is idle power for the whole step and the rest while busy") {

@@ -110,7 +110,7 @@ std::uint32_t Job::add_message(std::uint32_t index, std::uint16_t body, const Me
 StepCost Job::play(StepEvaluator& evaluator, const platforms::Platform& platform, bool keep_timeline) const {
   auto device = platform.nodes.front().device;
   if (host_progressed) device.kind = platforms::DeviceKind::Cpu;
-  const costmodel::CostModel model(device, {}, "f32");
+  const costmodel::CostModel model(device, calibration, "f32");
   return evaluator.evaluate({program, costs, platform, model, keep_timeline});
 }
 

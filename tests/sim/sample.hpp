@@ -52,6 +52,7 @@ class Job {
 
   plan::Program program;
   predict::ProgramCosts costs;
+  costmodel::Calibration calibration;
   bool host_progressed = false;
 
  private:

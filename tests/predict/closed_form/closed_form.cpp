@@ -40,6 +40,7 @@ platforms::Platform box(int devices) {
 struct Written {
   Program program;
   ProgramCosts costs;
+  costmodel::Calibration calibration;
 
   Written(int stages, int micro_batches) {
     program.ranks = stages;
@@ -88,7 +89,7 @@ struct Written {
   }
   [[nodiscard]] StepCost play(bool timeline = false) const {
     const auto platform = box(program.ranks);
-    const costmodel::CostModel model(platforms::device_of(platform, 0), {}, "f32");
+    const costmodel::CostModel model(platforms::device_of(platform, 0), calibration, "f32");
     return closed_form_evaluator()->evaluate({program, costs, platform, model, timeline});
   }
 };
@@ -231,6 +232,20 @@ TEST_CASE("a message costs while it is on its way; until it is sent, its receive
   const costmodel::CostModel model(platforms::device_of(box(2), 0), {}, "f32");
   CHECK(cost.total.log_error() ==
         Approx(std::hypot(std::hypot(kSure * 30e-3, model.link_log_error() * 0.084e-3) / 30.084e-3, model.composition_log_error())));
+}
+
+TEST_CASE("what executing a step takes beyond its parts is in all of them") {
+  auto w = there_and_back();
+  w.calibration.corrections = {{"step", 0, 1.5, 0.1, 3}};
+  const auto cost = w.play(true);
+  CHECK(cost.step.value() == Approx(1.5 * 30.084e-3));
+  CHECK(cost.breakdown.compute.value() == Approx(1.5 * 20e-3));
+  CHECK(cost.breakdown.bubble.value() == Approx(1.5 * 10e-3));
+  CHECK(sum(cost.breakdown) == Approx(cost.step.value()).epsilon(1e-12));
+  CHECK(cost.imbalance.value() == Approx(1.5 * 2.5e-3));
+  // The timeline fills the step, too: rank 1 receives last.
+  CHECK(cost.timeline[1].back().end == Approx(1.5 * 30.084e-3));
+  CHECK(cost.timeline[1].front().end == Approx(1.5 * 20e-3));
 }
 
 TEST_CASE("spans of time are counted once, in whatever order they come") {
