@@ -13,7 +13,8 @@ namespace rehearsal::validation {
 
 costmodel::SiteFeatures site_features(const Answer& a) {
   const double t = a.step.seconds;
-  return t > 0 ? costmodel::site_features(a.step.matrix_share, a.step.memory_share, a.step.exposed / t) : costmodel::site_features(0, 0, 1);
+  if (t <= 0) return costmodel::site_features(0, 0, 1);
+  return costmodel::site_features(a.step.matrix_share, a.step.memory_share, (a.step.exposed - a.step.handovers) / t);
 }
 
 namespace {

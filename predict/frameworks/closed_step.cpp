@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "predict/frameworks/rank_clock.hpp"
 #include "predict/playing.hpp"
 
 namespace rehearsal::predict::frameworks {
@@ -11,64 +12,8 @@ namespace {
 
 using costmodel::LaunchQueue;
 
-constexpr double kUnknown = -1;
-
-/// Host, device and messages of one rank.
-class StageClock {
- public:
-  /// `host_progressed`: messages are moved by the threads that compute.
-  StageClock(double interference, bool host_progressed) : interference_(interference), host_progressed_(host_progressed) {}
-
-  /// Kernels that the host issues. Beside messages that are on their way they lose a share of their speed.
-  void run(const LaunchQueue& q) {
-    const double seconds = slowed(q.device, messages_ - device_);
-    exposed_ += seconds - q.device;
-    device_ = std::max(device_ + seconds, host_ + q.both);
-    host_ += q.host;
-  }
-  /// A message from another stage: the host waits for it, too.
-  void wait_for_stage(double arrival) {
-    bubble_ += std::max(0.0, arrival - device_);
-    device_ = std::max(device_, arrival);
-    host_ = std::max(host_, arrival);
-  }
-  void wait_for_messages(double until) {
-    exposed_ += std::max(0.0, until - device_);
-    device_ = std::max(device_, until);
-  }
-  /// A collective that begins when the device is here and those before it are over. Returns when it ends.
-  double start(double seconds) {
-    if (host_progressed_) return messages_ = moved(seconds);
-    return messages_ = std::max(messages_, device_) + seconds;
-  }
-  /// Sends to one neighbour follow each other.
-  double send(double seconds) {
-    if (host_progressed_) return moved(seconds);
-    return sends_ = std::max(sends_, device_) + seconds;
-  }
-
-  [[nodiscard]] double device() const { return device_; }
-  [[nodiscard]] double host() const { return host_; }
-  [[nodiscard]] double messages() const { return messages_; }
-  [[nodiscard]] double bubble() const { return bubble_; }
-  [[nodiscard]] double exposed() const { return exposed_; }
-
- private:
-  double moved(double seconds) {
-    exposed_ += seconds;
-    return device_ += seconds;
-  }
-  [[nodiscard]] double slowed(double seconds, double busy) const {
-    if (busy <= 0 || seconds <= 0) return seconds;
-    const double alone = seconds / (1 - interference_);
-    return alone <= busy ? alone : seconds + interference_ * busy;
-  }
-
-  double interference_;
-  bool host_progressed_;
-  double host_ = 0, device_ = 0, messages_ = 0, sends_ = 0;
-  double bubble_ = 0, exposed_ = 0;
-};
+/// Exchanges within the passes of a part over one micro-batch.
+double exchanges_of(const PartTime& part) { return part.forward.exchanges + part.backward.exchanges + part.again.exchanges; }
 
 /// Passes of one chunk on one stage.
 struct ChunkTime {
@@ -90,7 +35,7 @@ class ReplicaPlayer {
       next_.push_back(0);
     }
     for (std::size_t c = 0; c < step.chunks.size(); ++c) chunks_.push_back(time_of(c));
-    forward_.assign(step.chunks.size(), std::vector<double>(static_cast<std::size_t>(micro_batches), kUnknown));
+    forward_.assign(step.chunks.size(), std::vector<HandedOver>(static_cast<std::size_t>(micro_batches)));
     backward_ = forward_;
     gathered_.assign(step.chunks.size(), {});
   }
@@ -188,7 +133,7 @@ class ReplicaPlayer {
   bool play_forward(std::size_t stage, std::size_t c, std::size_t m) {
     auto& clock = clocks_[stage];
     if (c > 0) {
-      if (forward_[c - 1][m] == kUnknown) return false;
+      if (forward_[c - 1][m].arrived == HandedOver::kUnknown) return false;
       if (step_.stage_of(c - 1) != step_.stage_of(c)) clock.wait_for_stage(forward_[c - 1][m]);
     }
     if (gathers_every_pass(job_))
@@ -204,7 +149,7 @@ class ReplicaPlayer {
   bool play_backward(std::size_t stage, std::size_t c, std::size_t m, bool inputs_alone) {
     auto& clock = clocks_[stage];
     if (c + 1 < step_.chunks.size()) {
-      if (backward_[c + 1][m] == kUnknown) return false;
+      if (backward_[c + 1][m].arrived == HandedOver::kUnknown) return false;
       if (step_.stage_of(c + 1) != step_.stage_of(c)) clock.wait_for_stage(backward_[c + 1][m]);
     }
     if (inputs_alone)
@@ -249,9 +194,11 @@ class ReplicaPlayer {
   }
 
   /// What lies between two chunks, in either direction.
-  double handed_over(std::size_t stage, std::size_t boundary, int to) {
+  HandedOver handed_over(std::size_t stage, std::size_t boundary, int to) {
     auto& clock = clocks_[stage];
-    return to == static_cast<int>(stage) ? clock.device() : clock.send(timer(stage).send(step_.boundary_bytes(boundary)));
+    if (to == static_cast<int>(stage)) return {clock.device(), clock.device()};
+    const double seconds = timer(stage).send(step_.boundary_bytes(boundary)), arrived = clock.send(seconds);
+    return {arrived - seconds, arrived};
   }
 
   /// A backward pass beside which buckets of gradients are summed as they become full.
@@ -325,20 +272,20 @@ class ReplicaPlayer {
   void add_tied_embedding() {
     const double bytes = timer(0).tied_embedding_bytes();
     if (bytes <= 0) return;
-    const double both = std::max(clocks_.front().device(), clocks_.back().device()) + timer(0).send(bytes);
-    clocks_.front().wait_for_stage(both);
-    clocks_.back().wait_for_stage(both);
+    const double both = std::max(clocks_.front().device(), clocks_.back().device());
+    for (auto* clock : {&clocks_.front(), &clocks_.back()}) clock->exchange_with_stage(both, timer(0).send(bytes));
   }
 
   [[nodiscard]] StepTime ended(std::size_t stage) {
     const auto& timer = this->timer(stage);
     auto& clock = clocks_[stage];
     Weights weights;
-    double tensors = 0;
+    double tensors = 0, exchanges = 0;
     for (int own = 0; own < shape_.chunks; ++own) {
       const auto& chunk = step_.chunks[step_.chunk_of(static_cast<int>(stage), own)];
       weights += weights_of(timer.model(), chunk);
       tensors += trained_tensors_of(timer.model(), chunk);
+      for (const auto& piece : chunk) exchanges += micro_batches_ * piece.count * exchanges_of(timer.time_of(piece.part, piece.passes));
     }
     StepTime t;
     t.stage = static_cast<int>(stage);
@@ -347,6 +294,8 @@ class ReplicaPlayer {
     t.coordination = timer.coordination();
     t.bubble = clock.bubble();
     t.exposed = clock.exposed();
+    t.handovers = clock.handovers();
+    t.busy = clock.busy() - exchanges + t.optimizer;
     t.seconds = clock.device() + t.optimizer + t.coordination;
     if (gathers_once() && !overlaps(job_)) {
       const double gather = timer.parameter_gather(weights.trained);
@@ -362,13 +311,13 @@ class ReplicaPlayer {
   const FrameworkJob& job_;
   plan::PipelineShape shape_;
   int micro_batches_;
-  std::vector<StageClock> clocks_;
+  std::vector<RankClock> clocks_;
   std::vector<double> leads_;  ///< by stage: how long before the device the host is through with its passes
   std::vector<std::vector<plan::PipelineSlot>> slots_;
   std::vector<std::size_t> next_;
   std::vector<ChunkTime> chunks_;
-  std::vector<std::vector<double>> forward_, backward_;  ///< [chunk][micro-batch]: when what it hands over is there
-  std::vector<std::vector<double>> gathered_;            ///< [chunk][unit]: when its parameters are there; empty: they are
+  std::vector<std::vector<HandedOver>> forward_, backward_;  ///< [chunk][micro-batch]
+  std::vector<std::vector<double>> gathered_;                ///< [chunk][unit]: when its parameters are there; empty: they are
 };
 
 std::vector<StepTime> played(const StagedStep& step, const ReplicaKind& lane, int micro_batches) {
@@ -388,7 +337,8 @@ std::vector<StepTime> stage_times(const StagedStep& step, const ReplicaKind& lan
   const auto next = played(step, lane, more);
   const double rounds = static_cast<double>(m - few) / stages;
   for (std::size_t s = 0; s < times.size(); ++s)
-    for (const auto part : {&StepTime::seconds, &StepTime::bubble, &StepTime::exposed, &StepTime::host_lead})
+    for (const auto part :
+         {&StepTime::seconds, &StepTime::bubble, &StepTime::exposed, &StepTime::handovers, &StepTime::busy, &StepTime::host_lead})
       times[s].*part += rounds * (next[s].*part - times[s].*part);
   for (auto& t : times) t.seconds += std::max(0.0, -t.host_lead);
   return times;
@@ -398,7 +348,7 @@ std::vector<StepTime> stage_times(const StagedStep& step, const ReplicaKind& lan
 StepTime lane_time(const StagedStep& step, const ReplicaKind& lane) {
   const auto times = stage_times(step, lane);
   std::vector<RankEnd> ends;
-  for (const auto& t : times) ends.push_back({t.stage, t.seconds, t.bubble});
+  for (const auto& t : times) ends.push_back({t.stage, t.seconds, t.seconds - t.bubble, t.busy});
   const auto end = step_end(ends);
   auto own = times[end.limiting];
   own.imbalance = end.imbalance;
@@ -447,12 +397,12 @@ void add_contents(const StagedStep& step, StepTime& t) {
   for (std::size_t c = 0; c < step.chunks.size(); ++c)
     for (const auto& piece : step.chunks[c]) {
       const auto& part = step.lanes.front().timers[static_cast<std::size_t>(step.stage_of(c))]->time_of(piece.part, piece.passes);
-      const double n = piece.count, exchanges = part.forward.exchanges + part.backward.exchanges + part.again.exchanges;
+      const double n = piece.count;
       t.forward += n * part.forward.queue.device / stages;
       t.backward += n * (part.again.queue.device + part.backward.queue.device) / stages;
       if (step.stage_of(c) != t.stage) continue;
       t.recompute += n * m * part.again.kernels;
-      t.exchanges += n * m * exchanges;
+      t.exchanges += n * m * exchanges_of(part);
     }
   t.exposed += t.exchanges;
   ActiveSeconds busy;

@@ -12,15 +12,17 @@ namespace rehearsal::predict::frameworks {
 struct StepTime {
   double seconds = 0;
   int stage = 0;
-  double imbalance = 0;  ///< that this stage has more to do than the stages have in the mean
-  double bubble = 0;     ///< waiting for other stages
-  double exposed = 0;    ///< exchanges within passes, and waiting for gradients and parameters
+  double imbalance = 0;  ///< that this stage computes more than the stages do in the mean
+  double bubble = 0;     ///< waiting for other stages that have not sent yet
+  double exposed = 0;    ///< exchanges within passes, and waiting for gradients, parameters and messages that are on their way
+  double handovers = 0;  ///< of `exposed`, waiting for messages from other stages that are on their way
   double recompute = 0;
   double optimizer = 0;
   double coordination = 0;
   double forward = 0, backward = 0;           ///< of one micro-batch through one stage, recomputation in the backward pass
   double exchanges = 0;                       ///< of `exposed`, within passes
   double matrix_share = 0, memory_share = 0;  ///< of the step on all stages: arithmetic, element-wise traffic
+  double busy = 0;                            ///< its kernels, exchanges within passes left out
   double host_lead = 0;                       ///< seconds that the host is through with its passes before the device
 };
 

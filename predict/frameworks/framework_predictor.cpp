@@ -15,6 +15,7 @@
 #include "predict/frameworks/memory.hpp"
 #include "predict/frameworks/questions.hpp"
 #include "predict/frameworks/recipe.hpp"
+#include "predict/playing.hpp"
 
 namespace rehearsal::predict::frameworks {
 namespace {
@@ -103,7 +104,8 @@ class FrameworkPredictor final : public Predictor {
     const auto contents = closed_step(question.step);
     time.matrix_share = std::min(1.0, contents.matrix_share * contents.seconds / time.seconds);
     time.memory_share = std::min(1.0, contents.memory_share * contents.seconds / time.seconds);
-    time.exposed = cost.breakdown.exposed_communication.value();
+    time.exposed = contents.exposed;
+    time.handovers = contents.handovers;
     auto a = assessed(question, memory_of(question.step), time);
     const double site = a.step / cost.step;
     a.breakdown = cost.breakdown.scaled(site);
@@ -111,7 +113,9 @@ class FrameworkPredictor final : public Predictor {
     a.imbalance = cost.imbalance * site;
     a.bottleneck = bottleneck_of(cost.breakdown);
     a.events = cost.events;
-    if (timeline != nullptr) *timeline = std::move(cost.timeline);
+    if (timeline == nullptr) return a;
+    stretch(cost.timeline, site);
+    *timeline = std::move(cost.timeline);
     return a;
   }
 
@@ -156,7 +160,9 @@ class FrameworkPredictor final : public Predictor {
   Assessment assessed(const Question& q, const RankMemory& memory, StepTime time) const {
     const auto& model = q.step.lanes.front().timers.front()->model();
     const auto work = work_of_devices(q.step);
-    const auto features = costmodel::site_features(time.matrix_share, time.memory_share, time.exposed / time.seconds);
+    // What sites teach about communication is about sums and exchanges: handovers of a pipeline are small beside the waiting around them.
+    const double communication = (time.exposed - time.handovers) / time.seconds;
+    const auto features = costmodel::site_features(time.matrix_share, time.memory_share, communication);
     const auto site = costmodel::effect_of(site_, q.job.device().name, model.time_group(), features);
     const auto& pacing = q.job.device(busiest(work).group);
     const auto power = costmodel::device_power(pacing, busiest(work).busy.of(time.seconds), q.job.recipe.power_limit, constants().values);

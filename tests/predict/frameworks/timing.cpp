@@ -77,6 +77,37 @@ TEST_CASE("a pipeline of equal stages has the bubble of its schedule") {
   CHECK(share("interleaved", 2) == Approx(3.0 / 16).epsilon(0.08));  // (p-1)/(v m)
 }
 
+TEST_CASE("a handover costs while it is on its way, and what comes before it is the bubble") {
+  // Two stages, one micro-batch. The second one, which has the head, waits for the first one's forward pass, which is the bubble, and for
+  // its result. While it waits for the other stage's backward pass its gradient leaves, and so does its share of the gradient of the
+  // embedding that both have; then the other share comes.
+  Sample s("zoo:gpt?layers=8&hidden=2048&heads=16&seq=2048&vocab=8000&batch=1", platforms::load("dgx-a100"), "megatron-core");
+  without_host(s);
+  s.job.plan.pp = 2;
+  s.job.micro_batches = 1;
+  const auto t = s.time();
+  const double messages = s.ask([](const StagedStep& step) {
+    const auto& timer = *step.lanes.front().timers.front();
+    return 2 * timer.send(step.boundary_bytes(0)) + 2 * timer.send(timer.tied_embedding_bytes());
+  });
+  CHECK(t.stage == 1);
+  CHECK(t.handovers == Approx(messages));
+  CHECK(t.exposed == Approx(messages));
+  CHECK(t.bubble == Approx(t.seconds - t.busy - messages).epsilon(0.01));  // the first kernel of a pass is launched while nothing runs
+  CHECK(t.imbalance > 0);
+}
+
+TEST_CASE("kernels, exchanges, handovers and waiting are all that a stage's step has") {
+  Sample s("zoo:gpt?layers=8&hidden=2048&heads=16&seq=2048&vocab=8000&batch=1", platforms::load("dgx-a100"), "megatron-core");
+  without_host(s);
+  s.job.plan.pp = 2;
+  s.job.plan.tp = 2;
+  s.job.micro_batches = 4;
+  const auto t = s.time();
+  CHECK(t.exchanges > 0);
+  CHECK(t.busy + t.bubble + t.exposed == Approx(t.seconds).epsilon(0.01));
+}
+
 TEST_CASE("many micro-batches go on as the first rounds of them do") {
   Sample s("zoo:gpt?layers=8&hidden=512&heads=8&seq=512&vocab=1000&batch=1", platforms::load("dgx-a100"), "megatron-core");
   s.job.plan.pp = 4;
