@@ -1,6 +1,7 @@
 #include "traces/timeline.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -55,15 +56,19 @@ StepEvents sorted_out(const RankTrace& rank, const std::vector<const Event*>& ev
 }
 
 StepAccount account_of(const StepEvents& events, const StepRecord& step) {
+  constexpr double kOfClock = 1e-14;  // of its reading: what reckoning times in another order leaves
+  const double rounding = kOfClock * std::max(std::fabs(step.begin), std::fabs(step.end));
   StepAccount account;
   account.seconds = step.end - step.begin;
   double at = step.begin;
   const auto stood_still = [&](double until) {
-    if (until <= at) return 0.0;
+    const double still = until - at;
+    if (still <= rounding) return 0.0;
     const double waited = covered(events.messages, at, until);
-    account.exposed += waited;
-    account.idle += until - at - waited;
-    return until - at - waited;
+    const double idle = still - waited > rounding ? still - waited : 0;
+    account.exposed += still - idle;
+    account.idle += idle;
+    return idle;
   };
   for (const auto* e : events.computing) {
     const double dispatch = stood_still(e->begin);

@@ -77,6 +77,31 @@ TEST_CASE("comparison of two traces by phase and operator") {
   CHECK(measured == Approx(c.measured_rows));
 }
 
+TEST_CASE("what adding up in another order leaves is no time and no error") {
+  // In doubles 0.1 + 0.2 is more than 0.3, by 5.6e-17: a sum that begins there after a product until 0.3 leaves a gap, and so do the step's
+  // end and a message's.
+  auto t = trace("simulated", 0.3, 0, 2);
+  for (auto& rank : t.ranks) {
+    rank.events[1].begin = 0.1 + 0.2;
+    rank.events[1].end = 1.3;
+    rank.events[2].begin = 1.3 + 3e-16;
+    rank.events[2].end = 2 - 3e-16;
+  }
+  const auto of_rank = accounts(t.ranks[0], counted_steps(t)).front();
+  CHECK(of_rank.idle == 0);
+  CHECK(of_rank.exposed == Approx(0.7));
+  CHECK(of_rank.compute + of_rank.exposed == Approx(of_rank.seconds));
+  // The same instructions a rounding longer, and one that is longer by a microsecond.
+  auto other = t;
+  for (auto& rank : other.ranks) rank.events[0].end = 0.3 + 1e-16, rank.events[1].end = 1.3 + 1e-6;
+  const auto c = compare(t, other);
+  CHECK(row(c, "MatMul").error() == 0);
+  CHECK(row(c, "idle").error() == 0);
+  CHECK(row(c, "Add").error() == Approx(-1e-6));
+  CHECK(row(c, "exposed communication").error() == Approx(1e-6));
+  for (const auto& r : compare(t, t).rows) CHECK(r.error() == 0);
+}
+
 TEST_CASE("warm-up and the outer quarters of steps do not count") {
   auto t = trace("measured", 4, 0, 6);
   t.steps.clear();
