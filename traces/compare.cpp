@@ -30,7 +30,15 @@ void refuse_unless_equal(const std::string& what, const std::string& predicted, 
                                        "); compare traces of the same model, plan and batch");
 }
 
+/// Each framework's kernels are its own, and so are their names and numbers.
+void refuse_unless_of_one_framework(const Trace& predicted, const Trace& measured) {
+  if (of_one_framework(predicted, measured)) return;
+  throw BadInput("the two traces", "are of different frameworks (" + predicted.framework + " and " + measured.framework +
+                                       "), which have no instructions in common; `rehearse report` shows them side by side");
+}
+
 void check_alike(const Trace& predicted, const Trace& measured) {
+  refuse_unless_of_one_framework(predicted, measured);
   refuse_unless_equal("plans", predicted.plan, measured.plan);
   refuse_unless_equal("batches", std::to_string(predicted.batch), std::to_string(measured.batch));
   refuse_unless_equal("element types", predicted.dtype, measured.dtype);

@@ -16,7 +16,7 @@ namespace {
 
 std::string heading(const Trace& t) {
   const auto note = t.plan.empty() ? std::string() : plan::other_mathematics(plan::parse_plan(t.plan));
-  return "<h2>" + xml_escaped(t.kind) + ": " + xml_escaped(t.model) + ", " + xml_escaped(t.plan) + ", batch " + std::to_string(t.batch) +
+  return "<h2>" + xml_escaped(named(t)) + ": " + xml_escaped(t.model) + ", " + xml_escaped(t.plan) + ", batch " + std::to_string(t.batch) +
          "</h2>\n" + (note.empty() ? "" : "<p>" + xml_escaped(note) + "</p>\n");
 }
 
@@ -100,7 +100,7 @@ std::string summary(std::span<const Trace> traces) {
     const auto step = typical_step(t);
     const double seconds = step.end - step.begin;
     const auto account = mean_account(t, step);
-    text += std::string("<tr") + (seconds == best ? " class=\"best\"" : "") + "><td class=\"text\">" + xml_escaped(t.kind) +
+    text += std::string("<tr") + (seconds == best ? " class=\"best\"" : "") + "><td class=\"text\">" + xml_escaped(named(t)) +
             "</td><td class=\"text\">" + xml_escaped(t.plan) + "</td><td>" + seconds_text(seconds) + "</td><td>" +
             two_decimals(best > 0 ? kPercent * (seconds / best - 1) : 0) + " %</td>" + share_of(account.compute, seconds) +
             share_of(account.exposed, seconds) + share_of(account.idle, seconds) + "<td>" + most_memory(t, step) + "</td></tr>\n";
@@ -131,7 +131,8 @@ std::string key() {
 
 /// Whether two traces are of one program, so that its instructions can be compared.
 bool comparable(std::span<const Trace> traces) {
-  return traces.size() == 2 && traces[0].model == traces[1].model && traces[0].plan == traces[1].plan && traces[0].batch == traces[1].batch;
+  return traces.size() == 2 && traces[0].model == traces[1].model && traces[0].plan == traces[1].plan &&
+         traces[0].batch == traces[1].batch && of_one_framework(traces[0], traces[1]);
 }
 
 std::string traces_section(std::span<const Trace> traces) {
@@ -142,9 +143,9 @@ std::string traces_section(std::span<const Trace> traces) {
     const auto& t = traces[n];
     text += heading(t) + about_ranks(t, typical_step(t)) + "<div class=\"timeline\" id=\"timeline-" + std::to_string(n) +
             "\"></div>\n<div class=\"tokens\" data-of=\"timeline-" + std::to_string(n) + "\"></div>\n";
-    if (!both) text += table(compare(t, t), false, {t.kind, ""});
+    if (!both) text += table(compare(t, t), false, {named(t), ""});
   }
-  if (both) text += "<h2>Where the two differ</h2>\n" + table(compare(traces[0], traces[1]), true, {traces[0].kind, traces[1].kind});
+  if (both) text += "<h2>Where the two differ</h2>\n" + table(compare(traces[0], traces[1]), true, {named(traces[0]), named(traces[1])});
   return text + "<div id=\"hint\"></div><script type=\"application/json\" id=\"data\">" + timeline_data(traces) + "</script>\n<script>" +
          std::string(timeline_script()) + "</script>\n<script>" + std::string(tokens_script()) + "</script>\n";
 }

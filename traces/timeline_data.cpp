@@ -141,7 +141,7 @@ Json trace_json(const Trace& trace, const std::vector<DrawnRole>& roles, double 
         shown.push_back(lane_json(least > 0 ? with_short_ones_joined(lanes[n], least) : lanes[n], kLaneNames[n], *role.shown, kinds));
     drawn.push_back({{"label", label(role)}, {"lanes", std::move(shown)}, {"memory", memory_json(*role.shown, step)}});
   }
-  return {{"title", trace.kind + " " + trace.plan},
+  return {{"title", named(trace) + " " + trace.plan},
           {"step", std::llround((step.end - step.begin) * kNanoseconds)},
           {"kinds", std::move(kinds).all()},
           {"roles", std::move(drawn)}};

@@ -125,6 +125,7 @@ Json json_of(const Trace& t) {
   Json j{{"trace", kMark},
          {"schema", t.schema},
          {"kind", t.kind},
+         {"framework", t.framework},
          {"model", t.model},
          {"model_hash", t.model_hash},
          {"plan", t.plan},
@@ -151,6 +152,7 @@ Trace trace_of(const Json& j) {
   t.schema = j.at("schema").get<int>();
   if (t.schema != 1) throw BadInput("schema version " + std::to_string(t.schema) + "; this program reads version 1");
   t.kind = j.at("kind").get<std::string>();
+  t.framework = j.value("framework", "");
   t.model = j.at("model").get<std::string>();
   t.model_hash = j.at("model_hash").get<std::string>();
   t.plan = j.at("plan").get<std::string>();
@@ -201,5 +203,11 @@ bool is_trace_file(const std::string& path) {
   in.read(head.data(), 64);
   return head.find(kMark) != std::string::npos;
 }
+
+bool of_one_framework(const Trace& one, const Trace& other) {
+  return one.framework.empty() || other.framework.empty() || one.framework == other.framework;
+}
+
+std::string named(const Trace& t) { return t.kind + (t.kind == "simulated" && !t.framework.empty() ? " as " + t.framework : ""); }
 
 }  // namespace rehearsal::traces

@@ -53,7 +53,8 @@ struct StepRecord {
 
 struct Trace {
   int schema = 1;
-  std::string kind;  ///< "simulated" or "measured"
+  std::string kind;       ///< "simulated" or "measured"
+  std::string framework;  ///< that ran the step, or as which it was predicted; traces of earlier versions do not say
   std::string model, model_hash;
   std::string plan;  ///< compact text
   std::int64_t batch = 0;
@@ -73,5 +74,10 @@ struct Trace {
 void write_trace(const std::string& path, const Trace&);
 /// True when the file is a trace rather than something else (records, a plan): by its "schema" and "trace" keys.
 [[nodiscard]] bool is_trace_file(const std::string& path);
+
+/// False where both traces say what ran them, and it is not the same.
+[[nodiscard]] bool of_one_framework(const Trace&, const Trace&);
+/// "measured", "simulated as megatron-core"
+[[nodiscard]] std::string named(const Trace&);
 
 }  // namespace rehearsal::traces

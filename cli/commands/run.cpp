@@ -20,6 +20,7 @@
 #include "cli/step_prediction.hpp"
 #include "cli/training_log.hpp"
 #include "cli/training_result.hpp"
+#include "costmodel/framework.hpp"
 #include "exec/backends.hpp"
 #include "exec/bench/bench_machine.hpp"
 #include "exec/checkpoint/checkpoint.hpp"
@@ -279,6 +280,7 @@ void write_results(const Ending& ending, const exec::Training& job, Terminal& te
   if (ending.predicted && outcome.losses.size() > traces::kWarmUpSteps) remember(o, outcome, job.program, *ending.predicted);
   if (outcome.trace) {
     outcome.trace->model = o.model.model;
+    outcome.trace->framework = costmodel::own_framework().name;
     if (outcome.device.empty()) outcome.trace->context.emplace_back(costmodel::kCpuItem, exec::bench::processor_name());
     traces::write_trace(o.trace, *outcome.trace);
     result["trace"] = o.trace;

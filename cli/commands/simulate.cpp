@@ -81,6 +81,7 @@ void write_trace(const SimulateOptions& o, const JobSetup& setup, const predict:
     if (!recording.timeline[n].empty()) builder.add(shown[n], 0, recording.timeline[n], 0.0);
   auto& trace = builder.trace();
   trace.model = o.model.model;
+  trace.framework = a.framework;
   if (setup.own_job() == nullptr) trace.dtype = o.model.dtype;  // other frameworks' kernels narrow what the model says
   trace.platform = platforms::to_json_text(setup.platform());
   if (costmodel::holds_calibration(setup.machine()))

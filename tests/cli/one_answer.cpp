@@ -92,6 +92,11 @@ TEST_CASE("a trace of a simulated step says the arithmetic of the training, and 
   result_of(rehearse("simulate " + job + "--plan dp=8 --framework megatron-core --trace " + trace));
   CHECK(nlohmann::json::parse(text_of(trace)).at("dtype") == "bf16");
   check_failure(rehearse("import " + trace), 1, {"is a trace of Rehearsal"});
+  const auto own = folder / "own.json", page = folder / "page.html";
+  result_of(rehearse("simulate " + job + "--plan dp=8 --framework rehearse --trace " + own));
+  result_of(rehearse("report " + own + " " + trace + " -o " + page + " --format json"));
+  for (const auto* name : {"simulated as rehearse", "simulated as megatron-core"}) CHECK_THAT(text_of(page), contains(name));
+  check_failure(rehearse("compare " + own + " " + trace), 1, {"of different frameworks (rehearse and megatron-core)"});
   result_of(rehearse("search " + job + "--budget 20plans -o " + plan));
   check_failure(rehearse("import " + plan), 1, {"is a plan of Rehearsal", "--plan"});
 }

@@ -157,6 +157,13 @@ TEST_CASE("traces of different programs are not compared") {
   other.model_hash = "4567";  // which is of the batch, too
   CHECK_THROWS_WITH(compare(t, other), contains("different batches"));
   other = t;
+  other.framework = "megatron-core";
+  CHECK(compare(t, other).only_predicted == 0);  // an earlier version's trace does not say what ran it
+  auto own = t;
+  own.framework = "rehearse";
+  other.model_hash = "4567";  // which frameworks reckon each in its way
+  CHECK_THROWS_WITH(compare(own, other), contains("of different frameworks (rehearse and megatron-core)") && contains("side by side"));
+  other = t;
   other.ranks.clear();
   CHECK_THROWS_AS(compare(t, other), BadInput);
   other = t;

@@ -169,6 +169,19 @@ TEST_CASE("traces of other plans stand side by side, and mathematics that differ
   CHECK(page.find("25.00 %") != std::string::npos);
 }
 
+TEST_CASE("steps of one plan under two frameworks stand side by side, each by its framework's name") {
+  auto own = two_ranks(), other = two_ranks();
+  own.kind = other.kind = "simulated";
+  own.framework = "rehearse";
+  other.framework = "megatron-core";
+  other.model_hash = "4567";
+  const auto page = to_page(std::vector<Trace>{own, other});
+  CHECK(times(page, "<table>") == 3);  // side by side, and where the time of each goes
+  CHECK(page.find("Where the two differ") == std::string::npos);
+  for (const auto* name : {"simulated as rehearse", "simulated as megatron-core"}) CHECK(times(page, name) >= 3);
+  CHECK(named(two_ranks()) == "measured");
+}
+
 TEST_CASE("many events are joined until they fit, by pass and micro-batch") {
   Trace t = sample::empty_trace("simulated");
   t.steps = {{0, 0, 10, 0, false}};
