@@ -46,15 +46,6 @@ void check_alike(const Trace& predicted, const Trace& measured) {
   refuse_unless_equal("models, losses or optimizers", predicted.model_hash, measured.model_hash);
 }
 
-std::set<int> common_ranks(const Trace& predicted, const Trace& measured) {
-  std::set<int> ranks;
-  for (const auto& a : predicted.ranks)
-    for (const auto& b : measured.ranks)
-      if (a.rank == b.rank) ranks.insert(a.rank);
-  if (ranks.empty()) throw BadInput("the two traces", "hold no rank in common");
-  return ranks;
-}
-
 /// One trace's share: seconds of every instruction, and of what is none, in the mean of steps and ranks.
 struct Side {
   const Trace& trace;
@@ -126,6 +117,15 @@ void add_rows(const Instructions& instructions, Comparison& result) {
 }
 
 }  // namespace
+
+std::set<int> common_ranks(const Trace& predicted, const Trace& measured) {
+  std::set<int> ranks;
+  for (const auto& a : predicted.ranks)
+    for (const auto& b : measured.ranks)
+      if (a.rank == b.rank) ranks.insert(a.rank);
+  if (ranks.empty()) throw BadInput("the two traces", "hold no rank in common");
+  return ranks;
+}
 
 Comparison compare(const Trace& predicted, const Trace& measured) {
   check_alike(predicted, measured);

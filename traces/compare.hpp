@@ -2,6 +2,7 @@
 // Two traces of the same program beside each other: predicted and measured, or two of one kind.
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,9 @@ struct Comparison {
   /// predicted / measured - 1
   [[nodiscard]] double step_error() const { return measured_step > 0 ? predicted_step / measured_step - 1 : 0; }
 };
+
+/// Throws BadInput when there is none.
+[[nodiscard]] std::set<int> common_ranks(const Trace&, const Trace&);
 
 /// Throws BadInput when the traces are of different models, plans, batches or element types, or share no rank.
 [[nodiscard]] Comparison compare(const Trace& predicted, const Trace& measured);

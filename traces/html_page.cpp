@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "base/error.hpp"
+#include "base/short_number.hpp"
 #include "base/xml.hpp"
 #include "plan/schedules/model_chunks.hpp"
 #include "traces/compare.hpp"
@@ -20,6 +22,17 @@ std::string heading(const Trace& t) {
          "</h2>\n" + (note.empty() ? "" : "<p>" + xml_escaped(note) + "</p>\n");
 }
 
+/// " Computing, longest first: rank 1 422 ms, rank 0 355 ms.", where ranks that do the same differ.
+std::string about_paces(std::vector<RankRole> roles) {
+  constexpr std::size_t kTold = 6;
+  if (std::ranges::none_of(roles, &RankRole::again)) return {};
+  std::ranges::stable_sort(roles, std::greater<>(), &RankRole::computing);
+  std::string text;
+  for (std::size_t n = 0; n < std::min(kTold, roles.size()); ++n)
+    text += (n == 0 ? " Computing, longest first: " : ", ") + label(roles[n]) + " " + seconds_text(roles[n].computing);
+  return text + (roles.size() > kTold ? ", and others." : ".");
+}
+
 /// What the timeline shows of the ranks.
 std::string about_ranks(const Trace& trace, const StepRecord& step) {
   const auto roles = rank_roles(trace, step);
@@ -28,9 +41,12 @@ std::string about_ranks(const Trace& trace, const StepRecord& step) {
   if (trace.ranks.size() < ranks)
     return "<p>" + seconds + ". The trace has " + std::to_string(trace.ranks.size()) + " of the plan's " + std::to_string(ranks) +
            " ranks, one of those that do the same.</p>\n";
-  if (roles.size() == trace.ranks.size()) return "<p>" + seconds + "</p>\n";
-  return "<p>" + seconds + ". Of " + std::to_string(trace.ranks.size()) + " ranks those that do the same are shown once, " +
-         std::to_string(roles.size()) + " in all.</p>\n";
+  const auto paces = about_paces(roles);
+  if (roles.size() == trace.ranks.size()) return "<p>" + seconds + "." + paces + "</p>\n";
+  const bool measured = trace.kind == "measured";
+  const std::string in_time = measured ? " in the same time (within " + short_number(kPercent * kAlikeWithin, 2) + " %)" : "";
+  return "<p>" + seconds + ". Of " + std::to_string(trace.ranks.size()) + " ranks those that do the same" + in_time + " are shown once, " +
+         (measured ? "by the slowest of them, " : "") + std::to_string(roles.size()) + " in all." + paces + "</p>\n";
 }
 
 std::string cells(const ComparedRow& row, bool both, double step) {
@@ -59,19 +75,29 @@ std::string table(Comparison c, bool both, const std::array<std::string, 2>& kin
   return "<div class=\"frame\">" + shown + "</div>\n";
 }
 
-/// Seconds of a step, in the mean over what is shown of the ranks.
-StepAccount mean_account(const Trace& trace, const StepRecord& step) {
-  StepAccount mean;
-  const auto roles = rank_roles(trace, step);
-  for (const auto& role : roles) {
-    const auto account = accounts(*role.shown, {step}).front();
-    const double share = static_cast<double>(role.ranks.size()) / static_cast<double>(trace.ranks.size());
-    mean.compute += share * account.compute;
-    mean.exposed += share * account.exposed;
-    mean.idle += share * account.idle;
-  }
+/// A step in the mean over the central ones and over ranks, as tables of instructions have it.
+struct MeanStep {
+  StepAccount account;
+  std::size_t steps = 0;
+  RankRole of;
+};
+
+MeanStep mean_step(const Trace& trace, const std::set<int>& ranks) {
+  const auto steps = central_steps(trace);
+  MeanStep mean{{}, steps.size(), {{ranks.begin(), ranks.end()}}};
+  const double share = 1.0 / (static_cast<double>(steps.size()) * static_cast<double>(ranks.size()));
+  for (const auto& rank : trace.ranks)
+    if (ranks.contains(rank.rank))
+      for (const auto& a : accounts(rank, steps)) {
+        mean.account.seconds += share * a.seconds;
+        mean.account.compute += share * a.compute;
+        mean.account.exposed += share * a.exposed;
+        mean.account.idle += share * a.idle;
+      }
   return mean;
 }
+
+std::string text_of(const MeanStep& mean) { return label(mean.of) + (mean.steps > 1 ? ", " + std::to_string(mean.steps) + " steps" : ""); }
 
 std::string share_of(double seconds, double step) {
   return "<td>" + seconds_text(seconds) + "</td><td>" + two_decimals(step > 0 ? kPercent * seconds / step : 0) + " %</td>";
@@ -84,28 +110,6 @@ std::string most_memory(const Trace& trace, const StepRecord& step) {
     for (const auto& e : rank.events)
       if (e.step == step.step) most = std::max(most, e.in_use);
   return most > 0 ? to_text(Bytes(static_cast<double>(most))) : "not known";
-}
-
-/// Several traces beside each other: what their steps take, and where it goes.
-std::string summary(std::span<const Trace> traces) {
-  double best = 0;
-  for (const auto& t : traces)
-    if (const auto step = typical_step(t); best == 0 || step.end - step.begin < best) best = step.end - step.begin;
-  std::string text =
-      "<h2>Side by side</h2>\n<div class=\"frame\"><table><tr><th class=\"text\">trace</th><th "
-      "class=\"text\">plan</th><th>step</th><th>over the "
-      "shortest</th><th>computing</th><th></th><th>waiting for messages</th><th></th><th>nothing to do</th><th></th><th>memory at "
-      "most</th></tr>\n";
-  for (const auto& t : traces) {
-    const auto step = typical_step(t);
-    const double seconds = step.end - step.begin;
-    const auto account = mean_account(t, step);
-    text += std::string("<tr") + (seconds == best ? " class=\"best\"" : "") + "><td class=\"text\">" + xml_escaped(named(t)) +
-            "</td><td class=\"text\">" + xml_escaped(t.plan) + "</td><td>" + seconds_text(seconds) + "</td><td>" +
-            two_decimals(best > 0 ? kPercent * (seconds / best - 1) : 0) + " %</td>" + share_of(account.compute, seconds) +
-            share_of(account.exposed, seconds) + share_of(account.idle, seconds) + "<td>" + most_memory(t, step) + "</td></tr>\n";
-  }
-  return text + "</table></div>\n";
 }
 
 std::string key() {
@@ -133,6 +137,29 @@ std::string key() {
 bool comparable(std::span<const Trace> traces) {
   return traces.size() == 2 && traces[0].model == traces[1].model && traces[0].plan == traces[1].plan &&
          traces[0].batch == traces[1].batch && of_one_framework(traces[0], traces[1]);
+}
+
+/// Several traces beside each other: what their steps take, and where it goes.
+std::string summary(std::span<const Trace> traces) {
+  std::vector<MeanStep> means;
+  for (const auto& t : traces) means.push_back(mean_step(t, comparable(traces) ? common_ranks(traces[0], traces[1]) : common_ranks(t, t)));
+  const auto seconds_of = [](const MeanStep& m) { return m.account.seconds; };
+  const double best = seconds_of(*std::ranges::min_element(means, {}, seconds_of));
+  std::string text =
+      "<h2>Side by side</h2>\n<div class=\"frame\"><table><tr><th class=\"text\">trace</th><th "
+      "class=\"text\">plan</th><th class=\"text\">mean of</th><th>step</th><th>over the "
+      "shortest</th><th>computing</th><th></th><th>waiting for messages</th><th></th><th>nothing to do</th><th></th><th>memory at "
+      "most</th></tr>\n";
+  for (std::size_t n = 0; n < traces.size(); ++n) {
+    const auto& t = traces[n];
+    const auto& account = means[n].account;
+    text += std::string("<tr") + (account.seconds == best ? " class=\"best\"" : "") + "><td class=\"text\">" + xml_escaped(named(t)) +
+            "</td><td class=\"text\">" + xml_escaped(t.plan) + "</td><td class=\"text\">" + text_of(means[n]) + "</td><td>" +
+            seconds_text(account.seconds) + "</td><td>" + two_decimals(best > 0 ? kPercent * (account.seconds / best - 1) : 0) + " %</td>" +
+            share_of(account.compute, account.seconds) + share_of(account.exposed, account.seconds) +
+            share_of(account.idle, account.seconds) + "<td>" + most_memory(t, typical_step(t)) + "</td></tr>\n";
+  }
+  return text + "</table></div>\n";
 }
 
 std::string traces_section(std::span<const Trace> traces) {

@@ -10,8 +10,9 @@
 
 namespace rehearsal::traces {
 
-/// The page shows, of every trace, the step of median duration, all on one clock, ranks that do the same once; of several a summary side by
-/// side; and seconds per phase and operator kind: of two traces of one program beside each other (see compare), else of each trace alone.
+/// The page shows, of every trace, the step of median duration, all on one clock, ranks that are alike once (see rank_roles); of several a
+/// summary side by side; and seconds per phase and operator kind: of two traces of one program under one framework beside each other (see
+/// compare), else of each trace alone. Tables have means over the central steps and over ranks.
 /// Throws BadInput without a step or a trace.
 [[nodiscard]] std::string to_page(std::span<const Trace> traces);
 

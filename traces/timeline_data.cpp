@@ -140,6 +140,7 @@ Json trace_json(const Trace& trace, const std::vector<DrawnRole>& roles, double 
       if (!lanes[n].empty())
         shown.push_back(lane_json(least > 0 ? with_short_ones_joined(lanes[n], least) : lanes[n], kLaneNames[n], *role.shown, kinds));
     drawn.push_back({{"label", label(role)}, {"lanes", std::move(shown)}, {"memory", memory_json(*role.shown, step)}});
+    if (role.again) drawn.back()["again"] = true;
   }
   return {{"title", named(trace) + " " + trace.plan},
           {"step", std::llround((step.end - step.begin) * kNanoseconds)},
@@ -158,6 +159,31 @@ Did done_by(const RankTrace& rank, const StepRecord& step) {
   return did;
 }
 
+/// The first one is shown.
+RankRole together(const std::vector<RankRole>& ranks) {
+  RankRole all{{}, ranks.front().shown};
+  for (const auto& r : ranks) all.ranks.push_back(r.ranks.front());
+  return all;
+}
+
+/// Ranks that did the same, apart where they took another time for it.
+std::vector<RankRole> split_by_time(std::vector<RankRole> ranks, const StepRecord& step) {
+  for (auto& rank : ranks) rank.computing = accounts(*rank.shown, {step}).front().compute;
+  std::ranges::stable_sort(ranks, {}, &RankRole::computing);
+  std::vector<RankRole> roles;
+  double least = 0;
+  for (const auto& rank : ranks) {
+    if (roles.empty() || rank.computing > (1 + kAlikeWithin) * least) roles.emplace_back(), least = rank.computing;
+    roles.back().ranks.push_back(rank.ranks.front());
+    roles.back().shown = rank.shown;
+    roles.back().computing = rank.computing;
+  }
+  for (auto& role : roles) std::ranges::sort(role.ranks);
+  std::ranges::sort(roles, {}, [](const RankRole& r) { return r.ranks.front(); });
+  for (std::size_t n = 1; n < roles.size(); ++n) roles[n].again = true;
+  return roles;
+}
+
 }  // namespace
 
 StepRecord typical_step(const Trace& trace) {
@@ -167,12 +193,17 @@ StepRecord typical_step(const Trace& trace) {
 }
 
 std::vector<RankRole> rank_roles(const Trace& trace, const StepRecord& step) {
-  std::vector<RankRole> roles;
+  std::vector<std::vector<RankRole>> by_work;  // each rank by itself
   std::map<Did, std::size_t> known;
   for (const auto& rank : trace.ranks) {
-    const auto [at, is_new] = known.try_emplace(done_by(rank, step), roles.size());
-    if (is_new) roles.push_back({{}, &rank});
-    roles[at->second].ranks.push_back(rank.rank);
+    const auto [at, is_new] = known.try_emplace(done_by(rank, step), by_work.size());
+    if (is_new) by_work.emplace_back();
+    by_work[at->second].push_back({{rank.rank}, &rank});
+  }
+  std::vector<RankRole> roles;
+  for (const auto& alike : by_work) {
+    const auto found = trace.kind == "measured" ? split_by_time(alike, step) : std::vector{together(alike)};
+    roles.insert(roles.end(), found.begin(), found.end());
   }
   return roles;
 }

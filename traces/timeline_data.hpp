@@ -12,10 +12,16 @@ namespace rehearsal::traces {
 /// Of the steps that are no warm-up the one of median duration. Throws BadInput without one.
 [[nodiscard]] StepRecord typical_step(const Trace&);
 
-/// Ranks that run the same instructions for the same micro-batches in the same order; the first one stands for all.
+/// Of measured ranks that count as alike the slowest computes longer by no more than this share.
+inline constexpr double kAlikeWithin = 0.05;
+
+/// Ranks that run the same instructions for the same micro-batches in the same order; the first one stands for all. Of measured ones only
+/// those that compute as long in the step, for which the slowest stands.
 struct RankRole {
   std::vector<int> ranks;
   const RankTrace* shown = nullptr;
+  double computing = 0;  ///< seconds of the one that is shown, of measured ones
+  bool again = false;    ///< does what one before does, in another time
 };
 [[nodiscard]] std::vector<RankRole> rank_roles(const Trace&, const StepRecord&);
 /// "rank 3", "ranks 0 to 7 (8)", "ranks 0, 2, 4 and others (16)"

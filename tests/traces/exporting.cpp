@@ -151,7 +151,35 @@ TEST_CASE("the page has what its timelines show, and needs nothing else") {
   CHECK(shown.at("roles")[0].at("lanes")[1].at("name") == "messages");
   CHECK(shown.at("roles")[0].at("lanes")[1].at("events") == nlohmann::json({1'500'000'000, 1'500'000'000, 1, 0}));
   CHECK(shown.at("kinds")[0].at("name") == "layer \"1\", first");
-  CHECK(page.find("Of 2 ranks those that do the same are shown once, 1 in all") != std::string::npos);
+  CHECK(page.find("Of 2 ranks those that do the same in the same time (within 5 %) are shown once, by the slowest of them, 1 in all.") !=
+        std::string::npos);
+}
+
+TEST_CASE("of measured ranks a straggler is shown by itself, and tables say the mean of whom they have") {
+  // Both do the same; rank 1 computes 1.2 s of it where rank 0 takes 1 s. A third one takes 1.04 s: as long as rank 0.
+  auto t = two_ranks();
+  t.ranks.push_back(t.ranks.front());
+  t.ranks[2].rank = 2;
+  t.ranks[1].events[0].end = 1.7;
+  t.ranks[2].events[0].end = 1.54;
+  const auto roles = rank_roles(t, t.steps.front());
+  REQUIRE(roles.size() == 2);
+  CHECK(roles[0].ranks == std::vector{0, 2});
+  CHECK(roles[0].shown->rank == 2);
+  CHECK(roles[1].ranks == std::vector{1});
+  CHECK(roles[1].again);
+  const auto page = to_page(std::vector{t, t});
+  CHECK(page.find("2 in all. Computing, longest first: rank 1 1.2 s, ranks 0, 2 (2) 1.04 s.") != std::string::npos);
+  const auto shown = data_of(page).at("traces").at(0).at("roles");
+  CHECK(shown.at(1).at("again") == true);  // the same micro-batches as those of the first
+  CHECK(!shown.at(0).contains("again"));
+  // (1 + 1.2 + 1.04) / 3 = 1.08 s of 3 s, in the table of steps as in that of instructions.
+  CHECK(times(page, "<td class=\"text\">ranks 0 to 2 (3)</td>") == 2);
+  CHECK(times(page, "<td>1.08 s</td><td>36.00 %</td>") == 2);
+  CHECK(times(page, "<td>1.08 s</td><td>1.08 s</td><td>") == 1);
+  // What was simulated is the same where the instructions are.
+  t.kind = "simulated";
+  CHECK(rank_roles(t, t.steps.front()).size() == 1);
 }
 
 TEST_CASE("traces of other plans stand side by side, and mathematics that differ are named") {

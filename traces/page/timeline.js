@@ -80,7 +80,7 @@
         const lanes = role.lanes.map(lane => ({name: lane.name, events: unpack(trace, lane)}));
         const compute = lanes.find(l => l.name === 'compute'), memory = levels(role, trace.step);
         if (memory.length) lanes.splice(1, 0, {name: 'memory', events: memory, most: Math.max(...memory.map(l => l.bytes))});
-        return {label: role.label, lanes, bubbles: compute ? gaps(compute.events, trace.step) : [], passes: compute ? passes(compute.events) : []};
+        return {label: role.label, again: role.again, lanes, bubbles: compute ? gaps(compute.events, trace.step) : [], passes: compute ? passes(compute.events) : []};
       });
       this.canvas = document.createElement('canvas');
       this.canvas.tabIndex = 0;

@@ -43,7 +43,8 @@
   class Net {
     constructor(timeline, place) {
       this.title = timeline.trace.title;
-      this.roles = timeline.roles.filter(r => r.passes.length).slice(0, MOST_ROLES);
+      // Ranks that do the same in another time have the same micro-batches.
+      this.roles = timeline.roles.filter(r => r.passes.length && !r.again).slice(0, MOST_ROLES);
       this.routes = routesOf(this.roles);
       this.canvas = document.createElement('canvas');
       this.canvas.setAttribute('role', 'img');
