@@ -43,6 +43,7 @@ MetricsEntry entry_of(const std::string& path, std::size_t number, const std::st
   entry.step = json["step"].get<std::int64_t>();
   for (const auto& column : kColumns) {
     const auto at = json.find(column.name);
+    if (at != json.end() && at->is_null() && column.field == &MetricsEntry::loss) entry.loss_not_finite = true;
     if (at == json.end() || at->is_null()) continue;
     if (!at->is_number()) refuse(path, number, std::string(column.name) + " must be a number or null");
     entry.*column.field = at->get<double>();
@@ -70,6 +71,10 @@ MetricsEntry entry_of(const std::string& path, std::size_t number, const std::ve
     for (const auto& column : kColumns)
       if (names[c] == column.name) entry.*column.field = *value;
   }
+  // Evaluations take no seconds, and have a loss of their own.
+  const bool left_out = std::ranges::find(names, "loss") != names.end() && !entry.loss && entry.seconds;
+  entry.loss_not_finite = left_out || (entry.loss && !std::isfinite(*entry.loss));
+  if (entry.loss_not_finite) entry.loss.reset();
   return entry;
 }
 
@@ -96,6 +101,13 @@ struct Chart {
 std::string number_text(double value) {
   std::array<char, 32> text{};
   const double size = std::abs(value);
+  constexpr double kUnnamed = 1e12;
+  if (size >= kUnnamed) {
+    std::snprintf(text.data(), text.size(), "%.4g", value);
+    std::string written = text.data();
+    if (const auto sign = written.find("e+"); sign != std::string::npos) written.erase(sign + 1, 1);
+    return written;
+  }
   if (size >= 1e9)
     std::snprintf(text.data(), text.size(), "%.4g G", value / 1e9);
   else if (size >= 1e6)
@@ -146,10 +158,11 @@ std::string label(double x, double y, const char* anchor, double value) {
   return "<text x=\"" + svg_number(x) + "\" y=\"" + svg_number(y) + "\" text-anchor=\"" + anchor + "\">" + number_text(value) + "</text>";
 }
 
-std::string drawn(const Chart& chart) {
-  AxisRange xs, ys;
+/// `xs`: the steps that all charts of the page show.
+std::string drawn(const Chart& chart, const AxisRange& xs) {
+  AxisRange ys;
   for (const auto& curve : chart.curves)
-    for (const auto& p : curve.points) xs.add(p.x), ys.add(p.y);
+    for (const auto& p : curve.points) ys.add(p.y);
   if (chart.from_zero) ys.add(0);
   const auto x_of = [&](double x) { return kLeftMargin + (x - xs.low) / xs.size() * (kTrainingPageWidth - kLeftMargin - 10); };
   const auto y_of = [&](double y) {
@@ -192,13 +205,35 @@ Chart chart_of(std::span<const MetricsFile> trainings, const std::string& title,
   return chart;
 }
 
+/// The steps of trainings.
+AxisRange steps_of(std::span<const MetricsFile> trainings) {
+  AxisRange steps;
+  for (const auto& training : trainings)
+    for (const auto& e : training.entries) steps.add(static_cast<double>(e.step));
+  return steps;
+}
+
+/// "not finite from step 4 on", "not finite at 3 steps, the first of them step 4": of losses.
+std::string about_losses_not_finite(const MetricsFile& training) {
+  std::int64_t first = 0, last_finite = -1, count = 0;
+  for (const auto& e : training.entries) {
+    if (e.loss) last_finite = std::max(last_finite, e.step);
+    if (e.loss_not_finite && count++ == 0) first = e.step;
+  }
+  if (count == 0) return {};
+  if (last_finite < first) return "not finite from step " + std::to_string(first) + " on";
+  return "not finite at " + std::to_string(count) + (count == 1 ? " step, step " : " steps, the first of them step ") +
+         std::to_string(first);
+}
+
 std::string summary(const MetricsFile& training, std::size_t number) {
   std::string text = "<li><b style=\"color:" + std::string(kTrainingPageColours[number % kTrainingPageColours.size()]) + "\">" +
                      xml_escaped(training.name) + "</b>";
   const auto losses = curve_of(training, &MetricsEntry::loss, number).points;
-  if (!losses.empty())
-    text += ": " + number_text(losses.front().x) + " to " + number_text(losses.back().x) + " steps, loss from " +
-            number_text(losses.front().y) + " to " + number_text(losses.back().y);
+  const auto [first, last] = std::ranges::minmax(training.entries, {}, &MetricsEntry::step);
+  text += ": steps " + std::to_string(first.step) + " to " + std::to_string(last.step);
+  if (!losses.empty()) text += ", loss from " + number_text(losses.front().y) + " to " + number_text(losses.back().y);
+  if (const auto lost = about_losses_not_finite(training); !lost.empty()) text += (losses.empty() ? ", loss " : ", ") + lost;
   const auto evaluated = curve_of(training, &MetricsEntry::eval_loss, number).points;
   const auto lowest = std::ranges::min_element(evaluated, {}, &CurvePoint::y);
   if (lowest != evaluated.end()) text += ", lowest on held-out data " + number_text(lowest->y) + " at step " + number_text(lowest->x);
@@ -242,7 +277,7 @@ std::string to_page(std::span<const MetricsFile> trainings) {
   for (std::size_t n = 0; n < trainings.size(); ++n) page += summary(trainings[n], n);
   page += "</ul>\n";
   for (const auto& chart : charts)
-    if (!chart.curves.empty()) page += drawn(chart);
+    if (!chart.curves.empty()) page += drawn(chart, steps_of(trainings));
   return page + "</body></html>\n";
 }
 

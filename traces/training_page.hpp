@@ -12,6 +12,8 @@ namespace rehearsal::traces {
 /// A line of `run --metrics`; what it does not say, or says as null, is missing.
 struct MetricsEntry {
   std::int64_t step = 0;
+  bool loss_not_finite =
+      false;  ///< the step was done, and its loss is no number: null, or an empty cell where the step's seconds are given
   std::optional<double> loss, seconds, samples_per_second, tokens_per_second, resident_bytes, eval_loss, eval_accuracy, gradient_square,
       gradient_variance;
 };
@@ -25,7 +27,8 @@ struct MetricsFile {
 /// that still runs, is left out.
 [[nodiscard]] MetricsFile read_metrics(const std::string& path);
 
-/// A curve of each file in every chart; values that no file has make no chart. Throws BadInput when no file has a step.
+/// A curve of each file in every chart, all over the same steps; values that no file has make no chart. Says from which step on a loss is
+/// not finite. Throws BadInput when no file has a step.
 [[nodiscard]] std::string to_page(std::span<const MetricsFile> trainings);
 
 }  // namespace rehearsal::traces

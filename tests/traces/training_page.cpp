@@ -29,6 +29,38 @@ TEST_CASE("JSON lines are read; what is null or left out is missing") {
   CHECK(file.entries[2].eval_loss == 2.25);
 }
 
+TEST_CASE("a page says from which step on the loss was not finite, and shows these steps, too") {
+  const TemporaryFolder folder;
+  const auto lines = file_with(folder, "nan.jsonl",
+                               "{\"step\": 1, \"loss\": 4.626, \"seconds\": 0.5, \"samples_per_second\": 8}\n"
+                               "{\"step\": 2, \"loss\": 2.103e20, \"seconds\": 0.5, \"samples_per_second\": 8}\n"
+                               "{\"step\": 2, \"eval_loss\": null}\n"
+                               "{\"step\": 3, \"loss\": null, \"seconds\": 0.5, \"samples_per_second\": 8}\n"
+                               "{\"step\": 5, \"loss\": null, \"seconds\": 0.5, \"samples_per_second\": 8}\n");
+  // What run writes as a table has an empty cell there; what others write may have a word.
+  const auto table = file_with(folder, "nan.csv",
+                               "step,loss,seconds,samples_per_second,eval_loss\n1,4.626,0.5,8,\n2,2.103e20,0.5,8,\n2,,,,1.5\n3,,0.5,8,\n"
+                               "5,nan,0.5,8,\n");
+  for (const auto& file : {lines, table}) {
+    INFO(file);
+    const auto training = read_metrics(file);
+    REQUIRE(training.entries.size() == 5);
+    CHECK(!training.entries[2].loss_not_finite);  // of an evaluation
+    CHECK(training.entries[3].loss_not_finite);
+    CHECK(training.entries[4].loss_not_finite);
+    const auto page = to_page(std::vector{training});
+    CHECK_THAT(page, contains("steps 1 to 5, loss from 4.626 to 2.103e20, not finite from step 3 on"));
+    // Charts reach from 70 to 750: step 2 of 1 to 5 is a quarter of the way, the lowest loss at 176 and the highest at 10.
+    CHECK_THAT(page, contains("70.0,176.0 240.0,10.0 "));
+  }
+  auto again = read_metrics(lines);
+  again.entries.back().loss = 3;
+  again.entries.back().loss_not_finite = false;
+  CHECK_THAT(to_page(std::vector{again}), contains("not finite at 1 step, step 3"));
+  for (auto& e : again.entries) e.loss.reset(), e.loss_not_finite = true;
+  CHECK_THAT(to_page(std::vector{again}), contains("steps 1 to 5, loss not finite from step 1 on"));
+}
+
 TEST_CASE("a table says the same") {
   const TemporaryFolder folder;
   const auto file = read_metrics(file_with(folder, "m.csv", "step,loss,eval_loss\n1,2.5,\n1,,2.25\n"));
