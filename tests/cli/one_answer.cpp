@@ -3,6 +3,7 @@
 #include <map>
 
 #include "tests/cli/rehearse.hpp"
+#include "traces/timeline.hpp"
 
 namespace {
 
@@ -99,6 +100,39 @@ TEST_CASE("a trace of a simulated step says the arithmetic of the training, and 
   check_failure(rehearse("compare " + own + " " + trace), 1, {"of different frameworks (rehearse and megatron-core)"});
   result_of(rehearse("search " + job + "--budget 20plans -o " + plan));
   check_failure(rehearse("import " + plan), 1, {"is a plan of Rehearsal", "--plan"});
+}
+
+TEST_CASE("an answer says where a step goes as its trace does") {
+  const TemporaryFolder folder;
+  const auto file = folder / "step.json";
+  const std::string job = std::string(kDecoder) +
+                          " --batch 8 --optimizer adamw --platform aws-p3.16xlarge --devices 4 --framework rehearse --format json --plan ";
+  for (const std::string plan : {"pp=4,micro_batch=1", "pp=4,micro_batch=1,schedule=zb-h1", "dp=2,pp=2,micro_batch=1", "dp=4"}) {
+    INFO(plan);
+    const auto answer = result_of(rehearse("simulate " + job + plan + " --trace " + file));
+    const auto trace = rehearsal::traces::read_trace(file);
+    const int limiting = answer.at("limiting").at("rank");
+    rehearsal::traces::StepAccount own;
+    double mean = 0;
+    for (const auto& rank : trace.ranks) {
+      const auto account = rehearsal::traces::accounts(rank, trace.steps).front();
+      mean += account.compute / static_cast<double>(trace.ranks.size());
+      if (rank.rank == limiting) own = account;
+    }
+    const auto& parts = answer.at("breakdown");
+    const auto part = [&](const char* key) { return parts.at(key).get<double>(); };
+    const double rounding = 1e-9 * own.seconds;
+    CHECK(part("compute") + part("optimizer") + part("io") == Approx(own.compute).margin(rounding));
+    CHECK(part("exposed_communication") == Approx(own.exposed).margin(rounding));
+    CHECK(part("bubble") == Approx(own.idle).margin(rounding));
+    CHECK(answer.at("limiting").at("imbalance_seconds").get<double>() == Approx(own.compute - mean).margin(rounding));
+    if (!plan.starts_with("pp=4")) continue;
+    // The last stage has the product with the vocabulary, whatever the order of passes.
+    CHECK(limiting == 3);
+    const auto estimated = result_of(rehearse("estimate " + job + plan));
+    for (const auto& [key, seconds] : estimated.at("breakdown").items())
+      CHECK(seconds.get<double>() == Approx(part(key.c_str())).margin(rounding));
+  }
 }
 
 TEST_CASE("choices of a recipe that change nothing of a plan are named") {
