@@ -41,7 +41,7 @@ struct Comparison {
 /// Throws BadInput when there is none.
 [[nodiscard]] std::set<int> common_ranks(const Trace&, const Trace&);
 
-/// Throws BadInput when the traces are of different models, plans, batches or element types, or share no rank.
+/// Throws BadInput when the traces are of different models, plans, batches, element types or frameworks, or share no rank.
 [[nodiscard]] Comparison compare(const Trace& predicted, const Trace& measured);
 
 }  // namespace rehearsal::traces

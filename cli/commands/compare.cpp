@@ -72,8 +72,9 @@ int compare(const CompareOptions& o, Terminal& terminal) {
 Action add_compare(CLI::App& app) {
   auto o = std::make_shared<CompareOptions>();
   app.add_option("PREDICTED", o->predicted, "a trace of simulate or run, or what estimate --format json said")->required();
-  app.add_option("MEASURED", o->measured,
-                 "a trace of run or simulate, of the same model, plan and batch, or a file of measured runs that import -o wrote")
+  app.add_option(
+         "MEASURED", o->measured,
+         "a trace of run or simulate, of the same model, plan, batch and framework, or a file of measured runs that import -o wrote")
       ->required();
   app.add_option("--top", o->top, "how many single instructions to list (default 10)");
   return [o](Terminal& terminal) { return compare(*o, terminal); };
