@@ -164,7 +164,7 @@ std::string to_chrome_json(std::span<const Trace> traces) {
     for (const auto& rank : traces[n].ranks) {
       const int process = kProcessesPerTrace * static_cast<int>(n) + rank.rank;
       events.push_back(
-          metadata("process_name", process, 0, traces[n].kind + " " + traces[n].model + ", rank " + std::to_string(rank.rank)));
+          metadata("process_name", process, 0, named(traces[n]) + " " + traces[n].model + ", rank " + std::to_string(rank.rank)));
       for (int stream = 0; stream < static_cast<int>(plan::Stream::Count); ++stream)
         events.push_back(metadata("thread_name", process, stream, std::string(plan::name(static_cast<plan::Stream>(stream)))));
       for (const auto& e : rank.events) events.push_back(event_of(rank, e, process));

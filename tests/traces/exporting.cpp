@@ -208,6 +208,7 @@ TEST_CASE("steps of one plan under two frameworks stand side by side, each by it
   CHECK(page.find("Where the two differ") == std::string::npos);
   for (const auto* name : {"simulated as rehearse", "simulated as megatron-core"}) CHECK(times(page, name) >= 3);
   CHECK(named(two_ranks()) == "measured");
+  CHECK(times(to_chrome_json(std::vector{own, other}), "simulated as megatron-core") == 2);  // of each rank
 }
 
 TEST_CASE("many events are joined until they fit, by pass and micro-batch") {
