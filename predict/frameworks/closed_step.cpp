@@ -273,7 +273,7 @@ class ReplicaPlayer {
     const double bytes = timer(0).tied_embedding_bytes();
     if (bytes <= 0) return;
     const double both = std::max(clocks_.front().device(), clocks_.back().device());
-    for (auto* clock : {&clocks_.front(), &clocks_.back()}) clock->exchange_with_stage(both, timer(0).send(bytes));
+    for (auto* clock : {&clocks_.front(), &clocks_.back()}) clock->wait_for_stage({both, both + timer(0).send(bytes)});
   }
 
   [[nodiscard]] StepTime ended(std::size_t stage) {

@@ -37,11 +37,6 @@ class RankClock {
     device_ = std::max(device_, message.arrived);
     host_ = std::max(host_, message.arrived);
   }
-  /// Two stages send each other as much once both are here.
-  void exchange_with_stage(double both, double seconds) {
-    if (!host_progressed_) send(seconds);
-    wait_for_stage({both, both + seconds});
-  }
   void wait_for_messages(double until) {
     exposed_ += std::max(0.0, until - device_);
     device_ = std::max(device_, until);

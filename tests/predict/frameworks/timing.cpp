@@ -79,8 +79,8 @@ TEST_CASE("a pipeline of equal stages has the bubble of its schedule") {
 
 TEST_CASE("a handover costs while it is on its way, and what comes before it is the bubble") {
   // Two stages, one micro-batch. The second one, which has the head, waits for the first one's forward pass, which is the bubble, and for
-  // its result. While it waits for the other stage's backward pass its gradient leaves, and so does its share of the gradient of the
-  // embedding that both have; then the other share comes.
+  // its result. While it waits for the other stage's backward pass its gradient leaves; then both send their shares of the gradient of the
+  // embedding that both have.
   Sample s("zoo:gpt?layers=8&hidden=2048&heads=16&seq=2048&vocab=8000&batch=1", platforms::load("dgx-a100"), "megatron-core");
   without_host(s);
   s.job.plan.pp = 2;
@@ -88,7 +88,7 @@ TEST_CASE("a handover costs while it is on its way, and what comes before it is 
   const auto t = s.time();
   const double messages = s.ask([](const StagedStep& step) {
     const auto& timer = *step.lanes.front().timers.front();
-    return 2 * timer.send(step.boundary_bytes(0)) + 2 * timer.send(timer.tied_embedding_bytes());
+    return 2 * timer.send(step.boundary_bytes(0)) + timer.send(timer.tied_embedding_bytes());
   });
   CHECK(t.stage == 1);
   CHECK(t.handovers == Approx(messages));
