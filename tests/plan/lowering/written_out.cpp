@@ -1,7 +1,7 @@
 // Programs written out, to be read: what small models become under plans of every kind, line by line. A change to lowering shows here as
 // a change of these files, which REHEARSAL_WRITE_OUT=1 writes anew; whoever makes it reads the difference (docs/testing.md).
-#include <cstdlib>
-#include <fstream>
+#include "tests/written_out.hpp"
+
 #include <map>
 #include <sstream>
 
@@ -99,24 +99,6 @@ std::string written_out(const std::string& model, const std::string& plan) {
   return text.str();
 }
 
-std::string read(const std::string& path) {
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-/// The first line in which they differ, with both.
-std::string difference(const std::string& before, const std::string& now) {
-  std::istringstream a(before), b(now);
-  std::string was, is;
-  for (int line = 1;; ++line) {
-    const bool more_before = static_cast<bool>(std::getline(a, was)), more_now = static_cast<bool>(std::getline(b, is));
-    if (!more_before && !more_now) return "";
-    if (!more_before || !more_now || was != is)
-      return "line " + std::to_string(line) + "\n  was: " + (more_before ? was : "(the end)") + "\n  is:  " + (more_now ? is : "(the end)");
-  }
-}
-
 }  // namespace
 
 TEST_CASE("Programs are those that are written out") {
@@ -151,9 +133,5 @@ TEST_CASE("Programs are those that are written out") {
       {"stages-in-flight", "layers", "pp=3,schedule=pipedream"},
       {"groups", "layers", "dp=4,zero=3,zero_group=2,recompute=full"},
   }));
-  const std::string path = std::string(REHEARSAL_WRITTEN_OUT) + "/" + file + ".txt";
-  const auto now = written_out(model, plan);
-  if (std::getenv("REHEARSAL_WRITE_OUT") != nullptr) std::ofstream(path) << now;
-  INFO(path << " differs in " << difference(read(path), now));
-  CHECK(read(path) == now);
+  test::check_written_out(std::string(REHEARSAL_WRITTEN_OUT) + "/" + file + ".txt", written_out(model, plan));
 }
