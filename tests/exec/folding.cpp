@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 
+#include "exec/play/interpreter.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/gradient_problem.hpp"
 

@@ -58,10 +58,6 @@ GradientProblem::GradientProblem(const GradientCase& one) {
   graph_ = std::move(builder).build();
 }
 
-void GradientProblem::set_inputs(Interpreter& interpreter) const {
-  for (const TensorId input : graph_.inputs()) interpreter.set_reals(input, values_.at(graph_[input].name));
-}
-
 TensorId GradientProblem::add_operand(graph::GraphBuilder& builder, const GradientOperand& operand) {
   if (operand.kind == Kind::Absent) return TensorId::None;
   const std::string name = "x" + std::to_string(values_.size());

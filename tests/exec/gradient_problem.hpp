@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "exec/play/interpreter.hpp"
 #include "graph/gradient.hpp"
 #include "tests/exec/gradients.hpp"
 
@@ -25,7 +24,11 @@ class GradientProblem {
   [[nodiscard]] graph::TensorId loss() const { return graph_.outputs()[0]; }
   [[nodiscard]] graph::TensorId gradient(std::size_t i) const { return graph_.outputs()[i + 1]; }  ///< of wanted()[i]
   [[nodiscard]] std::vector<double> values(const std::string& input) const { return values_.at(input); }
-  void set_inputs(Interpreter& interpreter) const;
+  /// Of an exec::Interpreter; a template so that tests of graph/ can have the cases, too.
+  template <class Player>
+  void set_inputs(Player& player) const {
+    for (const graph::TensorId input : graph_.inputs()) player.set_reals(input, values_.at(graph_[input].name));
+  }
 
  private:
   graph::TensorId add_operand(graph::GraphBuilder& builder, const GradientOperand& operand);
