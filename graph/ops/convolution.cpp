@@ -3,6 +3,7 @@
 // (Dumoulin, Visin, "A guide to convolution arithmetic for deep learning", 2016, chapter 4).
 
 #include <algorithm>
+#include <initializer_list>
 #include <string>
 
 #include "base/error.hpp"
@@ -30,6 +31,14 @@ void require_weight_rank(const NodeView& node) {
   if (node.input(1).shape.size() == node.input(0).shape.size()) return;
   throw BadInput("operand 1 has shape " + to_text(node.input(1).shape) + " and operand 0 has shape " + to_text(node.input(0).shape) +
                  "; they must have the same rank");
+}
+
+/// Groups and positions are counted by dividing by channels.
+void require_channels(const NodeView& node, std::size_t operand, std::initializer_list<std::size_t> dimensions) {
+  for (const std::size_t d : dimensions) {
+    if (node.input(operand).shape[d] < 1)
+      throw BadInput("operand " + std::to_string(operand) + " has shape " + to_text(node.input(operand).shape) + ", it has no channels");
+  }
 }
 
 std::int64_t groups_of(const NodeView& node, std::int64_t channels, const char* what) {
@@ -136,6 +145,7 @@ Work bias_gradient_work(const NodeView& node) { return {Flops(static_cast<double
 std::vector<TensorType> infer_conv(const NodeView& node) {
   require_operands(node, 2, 3);
   require_weight_rank(node);
+  require_channels(node, 1, {0, 1});
   const Shape &x = node.input(0).shape, &w = node.input(1).shape;
   const std::int64_t group = groups_of(node, w[0], "output channels");
   require_channels(node, w[1] * group, "the weight's dimension 1 times 'group'");
@@ -147,6 +157,7 @@ std::vector<TensorType> infer_conv(const NodeView& node) {
 std::vector<TensorType> infer_transposed(const NodeView& node) {
   require_operands(node, 2, 3);
   require_weight_rank(node);
+  require_channels(node, 1, {0, 1});
   const Shape &x = node.input(0).shape, &w = node.input(1).shape;
   const std::int64_t group = groups_of(node, w[0], "input channels");
   require_channels(node, w[0], "the weight's dimension 0");
@@ -168,6 +179,7 @@ std::vector<TensorType> infer_transposed(const NodeView& node) {
 std::vector<TensorType> infer_input_gradient(const NodeView& node) {
   require_operands(node, 2, 2);
   require_weight_rank(node);
+  require_channels(node, 1, {0, 1});
   const Shape &dy = node.input(0).shape, &w = node.input(1).shape;
   const std::int64_t group = groups_of(node, w[0], "output channels");
   require_channels(node, w[0], "the weight's dimension 0");
@@ -181,6 +193,8 @@ std::vector<TensorType> infer_input_gradient(const NodeView& node) {
 std::vector<TensorType> infer_weight_gradient(const NodeView& node) {
   require_operands(node, 2, 2);
   require_weight_rank(node);
+  require_channels(node, 0, {1});
+  require_channels(node, 1, {1});
   const Shape &x = node.input(0).shape, &dy = node.input(1).shape;
   const std::int64_t group = groups_of(node, x[1], "input channels");
   const Window window = window_of(node.attributes, node.attributes.integers("kernel_shape"));

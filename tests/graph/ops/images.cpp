@@ -47,6 +47,17 @@ TEST_CASE("work of a convolution and of its gradients is the same product") {
   CHECK(grouped.work().flops.value() == 2 * 2 * 64 * 6 * 2 * 9 + 2 * 6 * 64);
 }
 
+TEST_CASE("a convolution has channels on both sides") {
+  // Groups and positions are counted by dividing by them.
+  CHECK(says(refusal("Conv", {{{1, 0, 4}}, {{2, 0, 3}}}), {"operand 1", "no channels"}));
+  CHECK(says(refusal("Conv", {{{1, 2, 4}}, {{0, 2, 3}}}), {"operand 1", "no channels"}));
+  CHECK(says(refusal("ConvTranspose", {{{1, 2, 4}}, {{2, 0, 3}}}), {"operand 1", "no channels"}));
+  CHECK(says(refusal("ConvGradInput", {{{1, 2, 2}}, {{2, 0, 3}}}, {{"shape", Sizes{4}}}), {"operand 1", "no channels"}));
+  CHECK(says(refusal("ConvGradWeight", {{{1, 0, 4}}, {{1, 2, 2}}}, {{"kernel_shape", Sizes{3}}}), {"operand 0", "no channels"}));
+  CHECK(says(refusal("ConvGradWeight", {{{1, 2, 4}}, {{1, 0, 2}}}, {{"kernel_shape", Sizes{3}}}), {"operand 1", "no channels"}));
+  CHECK(RowOn("Conv", {{{0, 2, 4}}, {{1, 2, 3}}}).work().flops.value() == 0);  // no images are none to work on
+}
+
 TEST_CASE("a transposed convolution works as its product does, and adds its bias") {
   // [2, 4, 8, 8] with weights [4, 6, 3, 3]: every element of the operand meets 6·9 weights; the result is [2, 6, 10, 10].
   const RowOn plain("ConvTranspose", {{{2, 4, 8, 8}}, {{4, 6, 3, 3}}}), biased("ConvTranspose", {{{2, 4, 8, 8}}, {{4, 6, 3, 3}}, {{6}}});
