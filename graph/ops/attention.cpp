@@ -1,6 +1,5 @@
 #include "graph/ops/attention.hpp"
 
-
 #include "base/error.hpp"
 #include "graph/ops/labels.hpp"
 #include "graph/ops/op_families.hpp"
@@ -93,10 +92,12 @@ constexpr OpSchema kAttentionRows[] = {
 
 AttentionProblem attention_problem(const NodeView& node, std::size_t queries) {
   require(node.inputs.size() >= queries + 3, "queries, keys and values are needed");
+  require_all(node);
   for (std::size_t i = 0; i < queries + 3; ++i) require_float(node, i);
   const Shape &q = node.input(queries).shape, &k = node.input(queries + 1).shape, &v = node.input(queries + 2).shape;
   AttentionProblem p;
   p.batch = broadcast(batch_of(q), batch_of(k));
+  const Shape batch_of_values = batch_of(v);
   p.keys_last = node.attributes.integer("keys_last", 0) != 0;
   const auto guard = node.attributes.integer("guarded", 0);
   require(guard >= 0 && guard <= 2, "attribute 'guarded' must be 0, 1 or 2");
@@ -105,7 +106,7 @@ AttentionProblem attention_problem(const NodeView& node, std::size_t queries) {
   p.keys = p.keys_last ? k.back() : k[k.size() - 2];
   p.width = v.back();
   require((p.keys_last ? k[k.size() - 2] : k.back()) == p.depth, "queries " + to_text(q) + " and keys " + to_text(k) + " do not multiply");
-  require(v[v.size() - 2] == p.keys && broadcast(p.batch, batch_of(v)) == p.batch,
+  require(v[v.size() - 2] == p.keys && broadcast(p.batch, batch_of_values) == p.batch,
           "values " + to_text(v) + " do not suit " + std::to_string(p.keys) + " keys of " + to_text(p.batch));
   p.causal = node.attributes.integer("causal", 0) != 0;
   p.steps = steps_of(node.attributes, node.inputs.size() - queries - 3);

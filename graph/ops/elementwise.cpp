@@ -32,7 +32,9 @@ std::vector<TensorType> infer_float(const NodeView& node) {
   return types;
 }
 
+template <class F>
 std::vector<TensorType> infer_connective(const NodeView& node) {
+  require_inputs(node, F::arity, F::arity);
   auto types = infer_broadcast(node);
   if (node.input(0).dtype != DType::Bool) throw BadInput("operands are " + std::string(name(node.input(0).dtype)) + ", they must be bool");
   return types;
@@ -40,6 +42,7 @@ std::vector<TensorType> infer_connective(const NodeView& node) {
 
 /// Of one type, integers.
 std::vector<TensorType> infer_bits(const NodeView& node) {
+  require_inputs(node, 2, 2);
   auto types = infer_broadcast(node);
   if (!is_integer(node.input(0).dtype) || node.input(0).dtype == DType::Bool)
     throw BadInput("operands are " + std::string(name(node.input(0).dtype)) + ", they must be integers");
@@ -303,7 +306,7 @@ OpSchema bit_row() {
 template <class F>
 OpSchema connective_row() {
   OpSchema row = row_of<F>();
-  row.infer = infer_connective;
+  row.infer = infer_connective<F>;
   return row;
 }
 

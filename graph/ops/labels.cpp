@@ -30,6 +30,7 @@ std::vector<TensorType> infer_same(const NodeView& node) {
 
 std::vector<TensorType> infer_broadcast(const NodeView& node) {
   require_inputs(node, 1, node.inputs.size());
+  require_all(node);
   TensorType result = node.input(0);
   for (std::size_t i = 1; i < node.inputs.size(); ++i) {
     require_same_type(node, 0, i);
@@ -45,6 +46,12 @@ void require_inputs(const NodeView& node, std::size_t least, std::size_t most) {
   for (std::size_t i = 0; i < least; ++i) {
     if (!node.has_input(i))
       throw BadInput("operand " + std::to_string(i) + " is missing; the operator needs at least " + std::to_string(least));
+  }
+}
+
+void require_all(const NodeView& node, std::size_t first) {
+  for (std::size_t i = first; i < node.inputs.size(); ++i) {
+    if (!node.has_input(i)) throw BadInput("operand " + std::to_string(i) + " is missing; it must be given");
   }
 }
 

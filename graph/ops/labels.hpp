@@ -28,6 +28,8 @@ namespace rehearsal::graph {
 
 /// Throws BadInput saying which operand of how many is missing.
 void require_inputs(const NodeView&, std::size_t least, std::size_t most);
+/// Throws BadInput naming the first operand from `first` on that is left out.
+void require_all(const NodeView&, std::size_t first = 0);
 /// Throws BadInput naming the operand and both types.
 void require_same_type(const NodeView&, std::size_t a, std::size_t b);
 /// Throws BadInput naming the operand when it is not a floating-point tensor.

@@ -197,6 +197,7 @@ std::vector<Value> evaluate_split(const NodeView& node, MovementOperands inputs)
 
 std::vector<TensorType> infer_concat(const NodeView& node) {
   require_inputs(node, 1, node.inputs.size());
+  require_all(node);
   const std::size_t axis = axis_of(node, 0);
   TensorType result = node.input(0);
   for (std::size_t i = 1; i < node.inputs.size(); ++i) {

@@ -51,6 +51,7 @@ TensorType rounded_parameter(const NodeView& node, std::string_view type_name) {
 /// (parameter, gradient, step, state...) -> (parameter, state..., with kRoundedTo the parameter in 16 bits)
 std::vector<TensorType> infer_update(const NodeView& node) {
   require_inputs(node, 2, node.inputs.size());
+  require_all(node, kFirstState);
   require_counted(node, 2);
   require_gradient(node);
   std::vector<TensorType> results = {node.input(0)};
@@ -65,9 +66,11 @@ std::vector<TensorType> infer_update(const NodeView& node) {
 /// (parameter, gradient, squared norm of each, state...) -> (parameter, state...)
 std::vector<TensorType> infer_scaled_update(const NodeView& node) {
   require_inputs(node, 4, 5);
+  require_all(node);
   require_like_first(node, 1);
   require_scalar(node, 2);
   require_scalar(node, 3);
+  if (node.inputs.size() > 4) require_like_first(node, 4);
   return std::vector<TensorType>(node.inputs.size() - 3, node.input(0));
 }
 
@@ -84,6 +87,7 @@ std::vector<TensorType> infer_normed_update(const NodeView& node) {
 std::vector<TensorType> infer_averaged_update(const NodeView& node) {
   if (node.inputs.size() < 5) throw BadInput("has " + std::to_string(node.inputs.size()) + " operands, it needs a state and a number");
   require_inputs(node, 2, 6);
+  require_all(node, kFirstState);
   require_counted(node, 2);
   const std::size_t number = node.inputs.size() - 1;
   require_scalar(node, number);

@@ -85,6 +85,33 @@ TEST_CASE("connectives take truths, bits take whole numbers, and choices a truth
   CHECK(says(refusal_of("Where", {numbers, numbers, numbers}), {"condition", "bool"}));
 }
 
+TEST_CASE("an operand that is left out is refused wherever it must be given") {
+  const TensorType truths{DType::Bool, {2}}, integers{DType::I64, {2}}, numbers{DType::F32, {2, 3}}, number{DType::F64, {}};
+  for (const auto* name : {"And", "Or", "Xor"}) {
+    INFO(name);
+    CHECK(says(refusal_of(name, {truths}), {"operand 1 is missing"}));
+    CHECK(says(refusal_of(name, {truths, std::nullopt}), {"operand 1 is missing"}));
+    CHECK(says(refusal_of(name, {truths, truths, truths}), {"at most 2"}));
+  }
+  CHECK(says(refusal_of("Not", {truths, truths}), {"at most 1"}));
+  CHECK(says(refusal_of("BitwiseAnd", {integers}), {"operand 1 is missing"}));
+  CHECK(says(refusal_of("BitShift", {integers, integers, integers}), {"at most 2"}));
+  CHECK(says(refusal_of("Concat", {numbers, std::nullopt, numbers}), {"operand 1 is missing"}));
+  CHECK(says(refusal_of("AdamUpdate", {numbers, numbers, std::nullopt, std::nullopt, numbers}), {"operand 3 is missing"}));
+  CHECK(says(refusal_of("ScheduleFreeSgdUpdate", {numbers, numbers, std::nullopt, std::nullopt, number}), {"operand 3 is missing"}));
+  CHECK(says(refusal_of("LarsUpdate", {numbers, numbers, number, number, std::nullopt}), {"operand 4 is missing"}));
+  CHECK(says(refusal_of("AdafactorDirection", {numbers, std::nullopt, numbers}), {"operand 1 is missing"}));
+  CHECK(says(refusal_of("Attention", {numbers, std::nullopt, numbers}), {"operand 1 is missing"}));
+  CHECK(says(refusal_of("Attention", {numbers, numbers, TensorType{DType::F32, {2}}}), {"rows and columns"}));
+}
+
+TEST_CASE("a state is of its parameter's shape, also beside a trust ratio") {
+  const TensorType whole{DType::F32, {2, 3}}, number{DType::F64, {}};
+  CHECK(refusal_of("LarsUpdate", {whole, whole, number, number, whole}).empty());
+  CHECK(says(refusal_of("LarsUpdate", {whole, whole, number, number, TensorType{DType::F32, {2, 3, 2}}}), {"operand 4", "[2,3]"}));
+  CHECK(says(refusal_of("LarsUpdate", {whole, whole, number, number, TensorType{DType::F64, {2, 3}}}), {"operand 4", "f64"}));
+}
+
 TEST_CASE("softmax by blocks: rows with keys, all of one type") {
   const TensorType scores{DType::F32, {2, 3, 5}}, statistics{DType::F32, {2, 3, 2}}, other{DType::F64, {2, 3, 5}};
   const RowOn softmax("BlockSoftmax", Types{scores});
@@ -150,7 +177,8 @@ TEST_CASE("attention computes two products forward and five backward, and what h
   const Attributes one{{"steps", Integers{0, -1, 0}}, {"numbers", std::vector<double>{0.5}}};
   CHECK(RowOn("Attention", {Shape{2, 4, 3}, Shape{2, 5, 3}, Shape{2, 5, 6}}).work().flops.value() == pairs * (2 * (3 + 6) + 9));
   CHECK(RowOn("Attention", {Shape{2, 4, 3}, Shape{2, 5, 3}, Shape{2, 5, 6}}, one).work().flops.value() == pairs * (2 * (3 + 6) + 10));
-  // Backward: scores again, and gradients of queries and keys, of depth 3; of values and weights, of width 6; and half as much again between.
+  // Backward: scores again, and gradients of queries and keys, of depth 3; of values and weights, of width 6; and half as much again
+  // between.
   CHECK(RowOn("AttentionGrad", {Shape{2, 4, 6}, Shape{2, 4, 3}, Shape{2, 5, 3}, Shape{2, 5, 6}}).work().flops.value() ==
         pairs * (2 * (3 * 3 + 2 * 6) + 1.5 * 9));
 }
