@@ -165,7 +165,7 @@ std::vector<TensorType> infer_elements_gradient(const NodeView& node) {
   require_float(node, 0);
   require_indices(node, 1);
   const Shape data = data_shape(node);
-  (void)data_axis(node, data);
+  require_elements(data, node.input(1).shape, data_axis(node, data));
   if (node.input(0).shape != node.input(1).shape) {
     throw BadInput("operand 0 has shape " + to_text(node.input(0).shape) + ", it must be like the indices " + to_text(node.input(1).shape));
   }

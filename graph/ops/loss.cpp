@@ -55,6 +55,13 @@ void require_scores(const NodeView& node, std::size_t weights, std::size_t total
                    ", the logarithm of the sum of exponentials of every label's scores");
 }
 
+/// What a loss of every element is multiplied with: the gradient of the sum.
+void require_factor(const NodeView& node, std::size_t operand) {
+  if (node.input(operand) == kScalar) return;
+  throw BadInput("operand " + std::to_string(operand) + " is " + std::string(name(node.input(operand).dtype)) +
+                 to_text(node.input(operand).shape) + ", it must be an f64 scalar: the gradient of the sum");
+}
+
 std::vector<TensorType> infer_cross_entropy(const NodeView& node) {
   require_inputs(node, 2, 4);
   require_scores(node, 2, kTotalOfSum);
@@ -64,6 +71,7 @@ std::vector<TensorType> infer_cross_entropy(const NodeView& node) {
 std::vector<TensorType> infer_cross_entropy_gradient(const NodeView& node) {
   require_inputs(node, 3, 5);
   require_scores(node, 3, kTotalOfGradient);
+  require_factor(node, 2);
   return {node.input(0)};
 }
 
@@ -204,19 +212,25 @@ void gradient_cross_entropy(GradientContext& c) {
   c.set(0, c.emit1("CrossEntropyGrad", std::move(operands), c.attributes()));
 }
 
-std::vector<TensorType> infer_element_loss(const NodeView& node) {
-  require_inputs(node, 2, 2);
+void require_prediction_and_target(const NodeView& node) {
   require_float(node, 0);
   require_same_type(node, 0, 1);
   if (node.input(0).shape != node.input(1).shape) {
     throw BadInput("the target has shape " + to_text(node.input(1).shape) + ", the prediction " + to_text(node.input(0).shape) +
                    "; they must be equal");
   }
+}
+
+std::vector<TensorType> infer_element_loss(const NodeView& node) {
+  require_inputs(node, 2, 2);
+  require_prediction_and_target(node);
   return {kScalar};
 }
 
 std::vector<TensorType> infer_element_loss_gradient(const NodeView& node) {
   require_inputs(node, 3, 3);
+  require_prediction_and_target(node);
+  require_factor(node, 2);
   return {node.input(0)};
 }
 

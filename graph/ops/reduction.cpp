@@ -96,15 +96,18 @@ void product_gradient(GradientContext& g) {
   g.set(0, g.emit1("ReduceProdGrad", {dy, g.input(0)}, g.attributes()));
 }
 
+/// The operand's attributes axes, read on operand 1, which has the full shape.
+std::vector<bool> reduced_by_gradient(const NodeView& node) { return reduced_dimensions({node.inputs.subspan(1, 1), {}, node.attributes}); }
+
 std::vector<TensorType> infer_product_gradient(const NodeView& node) {
   require_inputs(node, 2, 2);
   require_same_type(node, 0, 1);
   require_float(node, 0);
+  const Shape expected = kept_shape(node.input(1).shape, reduced_by_gradient(node));
+  if (node.input(0).shape != expected)
+    throw BadInput("operand 0 has shape " + to_text(node.input(0).shape) + ", it must be " + to_text(expected));
   return {node.input(1)};
 }
-
-/// The operand's attributes axes, read on operand 1, which has the full shape.
-std::vector<bool> reduced_by_gradient(const NodeView& node) { return reduced_dimensions({node.inputs.subspan(1, 1), {}, node.attributes}); }
 
 SplitRule product_gradient_labels(const NodeView& node) {
   SplitRule rule = elementwise_labels(node);

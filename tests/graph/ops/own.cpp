@@ -112,6 +112,23 @@ TEST_CASE("a state is of its parameter's shape, also beside a trust ratio") {
   CHECK(says(refusal_of("LarsUpdate", {whole, whole, number, number, TensorType{DType::F64, {2, 3}}}), {"operand 4", "f64"}));
 }
 
+TEST_CASE("a gradient that comes is of the shape of what it is the gradient of") {
+  const TensorType x{DType::F32, {2, 3}}, number{DType::F64, {}}, indices{DType::I64, {2, 3, 1}};
+  const Attributes columns{{"axes", Integers{1}}};
+  CHECK(refusal_of("ReduceProdGrad", {TensorType{DType::F32, {2, 1}}, x}, columns).empty());
+  CHECK(says(refusal_of("ReduceProdGrad", {TensorType{DType::F32, {2}}, x}, columns), {"operand 0", "[2,1]"}));
+  CHECK(says(refusal_of("ReduceProdGrad", {TensorType{DType::F32, {1, 2, 1}}, x}, columns), {"operand 0", "[2,1]"}));
+  CHECK(says(refusal_of("GatherElementsGrad", {TensorType{DType::F32, {2, 3, 1}}, indices}, {{"shape", Integers{2, 3}}}), {"[2,3]"}));
+  for (const auto* name : {"SquaredErrorGrad", "AbsoluteErrorGrad", "HuberGrad", "BceWithLogitsGrad", "KlDivergenceGrad"}) {
+    INFO(name);
+    CHECK(refusal_of(name, {x, x, number}).empty());
+    CHECK(says(refusal_of(name, {x, TensorType{DType::F32, {2, 3, 1}}, number}), {"target", "[2,3,1]"}));
+    CHECK(says(refusal_of(name, {x, TensorType{DType::F64, {2, 3}}, number}), {"one element type"}));
+    CHECK(says(refusal_of(name, {x, x, TensorType{DType::F32, {}}}), {"operand 2", "f64 scalar"}));
+  }
+  CHECK(says(refusal_of("CrossEntropyGrad", {x, TensorType{DType::I64, {2}}, TensorType{DType::F64, {1}}}), {"operand 2", "f64[1]"}));
+}
+
 TEST_CASE("softmax by blocks: rows with keys, all of one type") {
   const TensorType scores{DType::F32, {2, 3, 5}}, statistics{DType::F32, {2, 3, 2}}, other{DType::F64, {2, 3, 5}};
   const RowOn softmax("BlockSoftmax", Types{scores});
