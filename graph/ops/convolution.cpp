@@ -197,6 +197,8 @@ std::vector<TensorType> infer_weight_gradient(const NodeView& node) {
   require_channels(node, 1, {1});
   const Shape &x = node.input(0).shape, &dy = node.input(1).shape;
   const std::int64_t group = groups_of(node, x[1], "input channels");
+  (void)groups_of(node, dy[1], "output channels");
+  if (x[0] != dy[0]) throw BadInput("operands 0 and 1 hold " + std::to_string(x[0]) + " and " + std::to_string(dy[0]) + " images");
   const Window window = window_of(node.attributes, node.attributes.integers("kernel_shape"));
   if (window.rank() != x.size() - 2) throw BadInput("attribute 'kernel_shape' needs " + std::to_string(x.size() - 2) + " entries");
   require_spatial(windows_in(spatial_of(x), window), spatial_of(dy), "operand 1");

@@ -58,6 +58,14 @@ TEST_CASE("a convolution has channels on both sides") {
   CHECK(RowOn("Conv", {{{0, 2, 4}}, {{1, 2, 3}}}).work().flops.value() == 0);  // no images are none to work on
 }
 
+TEST_CASE("the gradient of a weight is of images and gradients that belong together") {
+  const Attributes taps{{"kernel_shape", Sizes{3}}, {"group", std::int64_t{2}}};
+  CHECK(refusal("ConvGradWeight", {{{5, 4, 6}}, {{5, 6, 4}}}, taps).empty());
+  CHECK(says(refusal("ConvGradWeight", {{{5, 4, 6}}, {{4, 6, 4}}}, taps), {"5 and 4 images"}));
+  CHECK(says(refusal("ConvGradWeight", {{{5, 4, 6}}, {{5, 7, 4}}}, taps), {"'group' is 2", "7 output channels"}));
+  CHECK(says(refusal("ConvGradWeight", {{{5, 4, 6}}, {{5, 6, 5}}}, taps), {"operand 1", "[5]", "[4]"}));
+}
+
 TEST_CASE("a transposed convolution works as its product does, and adds its bias") {
   // [2, 4, 8, 8] with weights [4, 6, 3, 3]: every element of the operand meets 6·9 weights; the result is [2, 6, 10, 10].
   const RowOn plain("ConvTranspose", {{{2, 4, 8, 8}}, {{4, 6, 3, 3}}}), biased("ConvTranspose", {{{2, 4, 8, 8}}, {{4, 6, 3, 3}}, {{6}}});
