@@ -370,6 +370,10 @@ graph::TrainingOptions roles_asked_for(const ModelOptions& o, const std::vector<
   return options;
 }
 
+void refuse_forward_pass() {
+  throw Refusal("--loss none: nothing is trainable in a forward pass; name a loss, or use rehearse evaluate for outputs alone");
+}
+
 graph::TrainingGraph load_training(const ModelOptions& o, std::vector<std::string>& warnings, Purpose purpose) {
   auto loaded = load_model(o);
   if (purpose == Purpose::Train) require_trainable(o, loaded.damage);
@@ -390,6 +394,9 @@ graph::TrainingGraph load_training(const ModelOptions& o, std::vector<std::strin
   options.clip_value = clipping_of("--clip-value", o.clip_value);
   auto training = graph::build_training_graph(model, options, loss_scale_of(o));
   warnings.insert(warnings.end(), training.warnings.begin(), training.warnings.end());
+  const bool trains = training.loss != graph::TensorId::None;
+  if (!trains && purpose == Purpose::Train) refuse_forward_pass();
+  if (!trains) warnings.emplace_back("--loss none: a step is a forward pass alone, without gradients and update");
   if (o.batch && training.batch != *o.batch)
     throw BadInput(o.model, "the model is written for a batch of " + std::to_string(training.batch) + ", not " + std::to_string(*o.batch) +
                                 "; export it with a dynamic batch, or use --batch " + std::to_string(training.batch));

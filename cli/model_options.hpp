@@ -75,8 +75,10 @@ void require_kernels_for(const std::string& dtype);
 void set_optimizer(const std::string& text, ModelOptions&);
 /// What --optimizer, --lr, ... say, without defaults.
 [[nodiscard]] graph::OptimizerSettings optimizer_of(const ModelOptions&);
+/// Throws the Refusal of a training for real under --loss none, which asks for a forward pass.
+[[noreturn]] void refuse_forward_pass();
 enum class Purpose : std::uint8_t { Predict, Train };
-/// The training graph in the element type of --dtype.
+/// The training graph in the element type of --dtype; of --loss none its forward pass, with a warning, which cannot be trained for real.
 /// To train for real throws Refusal when the exporter computed with weights that --freeze and --train do not name: the model that was
 /// exported cannot be trained from what is left of them.
 [[nodiscard]] graph::TrainingGraph load_training(const ModelOptions&, std::vector<std::string>& warnings,

@@ -128,6 +128,7 @@ void RunOptions::take_plan() {
 }
 
 void RunOptions::check_values() const {
+  if (model.loss == "none") refuse_forward_pass();  // without the model, which may lie where a job runs
   require_kernels_for(model.dtype);
   check_course(*this);
   check_outputs(*this);

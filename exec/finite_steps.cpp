@@ -37,7 +37,8 @@ std::function<bool()> FiniteSteps::may_update() {
 }
 
 void FiniteSteps::judge(const StepReport& report, bool updated) {
-  if (on_nan_ != OnNan::Stop || std::isfinite(report.loss)) return;
+  const auto loss = training_.graph.loss;
+  if (on_nan_ != OnNan::Stop || std::isfinite(report.loss) || loss == graph::TensorId::None) return;  // what has no loss is not judged
   std::optional<BadTensor> bad;
   if (!updated) {  // the weights are still those of the step
     bad = executor_.find_non_finite(report.step - 1, data_);
@@ -45,7 +46,7 @@ void FiniteSteps::judge(const StepReport& report, bool updated) {
       bad = BadTensor{*weight, "the update of step " + std::to_string(report.step - 1) + " left it so", "", false, -1};
   }
   const auto found = first_of_all(bad);
-  refuse(report.step, found.empty() ? "Its tensor is '" + training_.graph.graph[training_.graph.loss].name + "'" : found);
+  refuse(report.step, found.empty() ? "Its tensor is '" + training_.graph.graph[loss].name + "'" : found);
 }
 
 std::string FiniteSteps::first_of_all(const std::optional<BadTensor>& own) {

@@ -103,6 +103,24 @@ TEST_CASE("what no profile of a framework and no law knows is refused") {
   }
 }
 
+TEST_CASE("a forward pass is predicted with a warning, and no command trains it") {
+  const TemporaryFolder folder;
+  const std::string pass = std::string(kGpt) + " --batch 4 --loss none ", plan = folder / "plan.json";
+  for (const char* on_nan : {"stop", "skip", "go"})
+    check_failure(rehearse("run " + pass + "--steps 2 --checkpoint " + (folder / "c") + " --on-nan " + on_nan), 3,
+                  {"--loss none", "nothing is trainable"});
+  CHECK_FALSE(std::filesystem::exists(folder / "c"));
+  const std::string own = "--platform xeon-2s-10gbe --devices 2 --format json ";
+  const auto forward = rehearse("estimate " + pass + own);
+  CHECK_THAT(forward.err, contains("--loss none: a step is a forward pass alone"));
+  const auto seconds = [](const Ended& ended) { return result_of(ended).at("step_seconds").at("value").get<double>(); };
+  CHECK(seconds(forward) < seconds(rehearse(std::string("estimate ") + kGpt + " --batch 4 " + own)));
+  const auto searched = rehearse("search " + pass + own + "--budget 20plans -o " + plan);
+  CHECK(searched.status == 0);
+  CHECK_THAT(searched.err, contains("forward pass alone"));
+  check_failure(rehearse("launch mpirun " + plan + " --steps 2"), 3, {"--loss none", "nothing is trainable"});
+}
+
 TEST_CASE("values that no training can have are refused where they change no time, too") {
   const std::string gpt = std::string("estimate ") + kGpt + kOnA100;
   check_failure(rehearse(gpt + "--optimizer adamw --clip-norm -1"), 1, {"--clip-norm", "above 0"});
