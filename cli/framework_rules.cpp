@@ -8,7 +8,7 @@ exchange::TrainingJob training_job(const ModelOptions& o, std::int64_t batch) {
   job.batch = batch;
   job.loss = o.loss;
   job.dtype = o.dtype;
-  job.optimizer = graph::completed(optimizer_of(o));
+  job.optimizer = graph::completed(optimizer_for(o, batch));
   job.clip_norm = o.clip_norm.value_or(0);
   job.loss_scale = o.loss_scale;
   return job;

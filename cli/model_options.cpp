@@ -173,6 +173,12 @@ graph::OptimizerSettings optimizer_of(const ModelOptions& o) {
   return settings;
 }
 
+graph::OptimizerSettings optimizer_for(const ModelOptions& o, std::int64_t batch) {
+  auto settings = optimizer_of(o);
+  if (!o.lr_scaling.empty() || o.base_batch) settings.values["lr"] = graph::completed(settings).values.at("lr") * rate_scaling(o, batch);
+  return settings;
+}
+
 void ModelOptions::add_reference_to(CLI::App& app) {
   app.add_option("MODEL", model, "an ONNX file, zoo:NAME?key=value&..., or hf:FOLDER/config.json")->required();
   add_sizes_to(app);
@@ -383,12 +389,8 @@ graph::TrainingGraph load_training(const ModelOptions& o, std::vector<std::strin
   auto options = roles_asked_for(o, loaded.damage);
   options.loss = o.loss;
   options.target_name = o.target;
-  options.optimizer = optimizer_of(o);
+  options.optimizer = optimizer_for(o, first_dimension(model));
   options.noise_scale = o.noise_scale;
-  if (!o.lr_scaling.empty() || o.base_batch) {
-    const double rate = graph::completed(options.optimizer).values.at("lr");
-    options.optimizer.values["lr"] = rate * rate_scaling(o, first_dimension(model));
-  }
   options.dropout = on("--dropout", o.dropout);
   options.clip_norm = clipping_of("--clip-norm", o.clip_norm);
   options.clip_value = clipping_of("--clip-value", o.clip_value);

@@ -77,6 +77,8 @@ void set_optimizer(const std::string& text, ModelOptions&);
 [[nodiscard]] graph::OptimizerSettings optimizer_of(const ModelOptions&);
 /// Throws the Refusal of a training for real under --loss none, which asks for a forward pass.
 [[noreturn]] void refuse_forward_pass();
+/// The same for a batch: --lr as --lr-scaling makes it.
+[[nodiscard]] graph::OptimizerSettings optimizer_for(const ModelOptions&, std::int64_t batch);
 enum class Purpose : std::uint8_t { Predict, Train };
 /// The training graph in the element type of --dtype; of --loss none its forward pass, with a warning, which cannot be trained for real.
 /// To train for real throws Refusal when the exporter computed with weights that --freeze and --train do not name: the model that was
