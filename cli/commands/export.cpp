@@ -9,6 +9,7 @@
 #include "cli/plan_context.hpp"
 #include "cli/platform_options.hpp"
 #include "exchange/frameworks/plan_export.hpp"
+#include "plan/plan_keys.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -27,12 +28,23 @@ void refuse_other_training(const ModelOptions& o) {
   if (!o.freeze.empty()) refuse("--freeze");
   if (!o.train.empty()) refuse("--train");
   if (o.clip_value) refuse("--clip-value");
+  if (o.dropout != ModelOptions{}.dropout) refuse("--dropout");
+}
+
+/// What a plan file may bring from the training that it was searched for, and no configuration has a place for.
+void refuse_own_words(const ModelOptions& o) {
+  if (o.typed.contains("seed"))
+    throw BadInput("--seed " + std::to_string(o.seed), "is no part of a plan: give it to the framework when it trains");
+  if (o.typed.contains("target"))
+    throw BadInput("--target " + o.target, "is no part of a plan: the framework's program says what its data are called; leave it out");
+  if (o.typed.contains("bind"))
+    throw BadInput("--bind " + o.binds.front(),
+                   "no configuration that is written here names sizes of a model; write them as in zoo:gpt?seq=128, or leave it out");
 }
 
 exchange::TrainingJob export_job(ExportRequest o) {
   const auto file = plan_argument(o.plan);
-  if (o.model.typed.contains("seed"))
-    throw BadInput("--seed " + std::to_string(o.model.seed), "is no part of a plan: give it to the framework when it trains");
+  refuse_own_words(o.model);
   take_context(o.model, file.context);
   refuse_other_training(o.model);
   auto job = training_job(o.model, o.model.batch.value_or(0));
@@ -41,7 +53,9 @@ exchange::TrainingJob export_job(ExportRequest o) {
 }
 
 int export_plan(const ExportRequest& o, Terminal& terminal) {
-  const auto text = exchange::exported(o.framework, export_job(o));
+  const auto job = export_job(o);
+  const auto text = exchange::exported(o.framework, job);
+  for (const auto& sentence : plan::keys_without_effect(job.plan, job.plan.dp * job.plan.cp)) terminal.warn(sentence);
   if (!o.output.empty()) write_file_atomically(o.output, text);
   if (terminal.json())
     terminal.print(nlohmann::ordered_json{{"schema", 1}, {"for", o.framework}, {"text", text}});

@@ -11,6 +11,7 @@
 #include "base/names.hpp"
 #include "plan/batch_shares.hpp"
 #include "plan/plan_keys.hpp"
+#include "plan/schedules/model_chunks.hpp"
 
 namespace rehearsal::exchange {
 
@@ -138,6 +139,8 @@ void check_sizes(const TrainingJob& job) {
                   std::to_string(job.replica_batch()) + " of a replica");
   if (!job.plan.searched.empty())
     throw Refusal(job.plan.searched.front() + "=auto: is still to be searched; export what `rehearse search -o plan.json` found");
+  if (job.plan.pp > 1) return;  // what a framework has of schedules is its own to say
+  for (const auto& v : plan::schedule_violations(job.plan, 1)) throw Refusal(v.key + ": " + v.problem + "; " + v.remedy);
 }
 
 }  // namespace

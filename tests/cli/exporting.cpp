@@ -38,3 +38,22 @@ TEST_CASE("a rate that follows the batch is written as it is for the batch") {
   REQUIRE(searched.status == 0);
   CHECK_THAT(written(plan + " --for megatron-core"), contains("--lr 0.08"));
 }
+
+TEST_CASE("what no configuration can say is refused by name") {
+  for (const char* framework : {"megatron-core", "torchtitan", "deepspeed", "fsdp2"}) {
+    INFO(framework);
+    const std::string words = "export dp=8,zero=3" + kTraining + "--for " + framework;
+    check_failure(rehearse(words + " --bind a=3"), 1, {"--bind a=3", "leave it out"});
+    check_failure(rehearse(words + " --target foo"), 1, {"--target foo", "leave it out"});
+    check_failure(rehearse(words + " --seed 3"), 1, {"--seed 3"});
+    check_failure(rehearse(words + " --dropout off"), 3, {"--dropout"});
+    check_failure(rehearse("export dp=8,interleave=2" + kTraining + "--for " + framework), 3,
+                  {"interleave: 2 chunks on each of one stage", "interleave=1"});
+  }
+}
+
+TEST_CASE("keys that change nothing of a plan are named when it is exported") {
+  const auto ended = rehearse("export dp=8,schedule=gpipe,zero=1" + kTraining + "--for megatron-core");
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.err, contains("schedule=gpipe is without effect for pp=1"));
+}
