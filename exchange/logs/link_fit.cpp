@@ -127,6 +127,17 @@ class TwoFactorFit {
   std::array<bool, kFigures> effect_{};
 };
 
+/// What is said of a log and cannot be, or the log contradicts.
+void require_possible(std::optional<int> ranks_per_node, const CollectiveLog& log) {
+  if (!ranks_per_node) return;
+  const auto option = "--ranks-per-node " + std::to_string(*ranks_per_node);
+  if (*ranks_per_node < 1 || *ranks_per_node > log.ranks)
+    throw BadInput(option, "must be from 1 to " + std::to_string(log.ranks) + ", the ranks of the log");
+  if (log.nodes > 0 && *ranks_per_node * log.nodes != log.ranks)
+    throw BadInput(option, "the log says itself that " + std::to_string(log.ranks) + " ranks were on " + std::to_string(log.nodes) +
+                               (log.nodes == 1 ? " node" : " nodes") + "; leave it out");
+}
+
 /// Which links the log measured: the platform's first devices must lie as its ranks did.
 bool between_nodes(const platforms::Platform& platform, const CollectiveLog& log, std::optional<int> ranks_per_node) {
   const int devices = platform.nodes.front().devices;
@@ -166,6 +177,7 @@ double mean_error(const std::vector<double>& seconds, const CollectiveLog& log, 
 
 LogFit fit_links(const platforms::Platform& platform, const CollectiveLog& log, const std::string& source,
                  std::optional<int> ranks_per_node) {
+  require_possible(ranks_per_node, log);
   const bool between = between_nodes(platform, log, ranks_per_node);
   const auto& names = between ? kBetween : kInside;
   TwoFactorFit search([&](const Factors& f) { return log_errors(predicted(with_factors(platform, names, f), log, between), log); });

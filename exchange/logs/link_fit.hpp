@@ -30,7 +30,7 @@ struct LogFit {
 /// Ranks are the first devices of the platform, as `rehearse collective` takes them; what it calls `auto` is what is fitted: the vendor's
 /// library on accelerators, our quickest algorithm on processors. Within a node the wiring inside it is fitted, else its cards. The sum of
 /// squares of ln(predicted / measured) is least. `ranks_per_node`: of a message, 1 where it crosses the network.
-/// Throws Refusal where the platform's first devices are not laid out as the log's ranks.
+/// Throws BadInput where the log says otherwise, Refusal where the platform's first devices are not laid out as the log's ranks.
 [[nodiscard]] LogFit fit_links(const platforms::Platform&, const CollectiveLog&, const std::string& source,
                                std::optional<int> ranks_per_node);
 

@@ -46,6 +46,15 @@ TEST_CASE("what is said of a log and the log contradicts is refused") {
   CHECK(read(kHead + kRows, {CollectiveKind::AllReduce, 2}).ranks == 2);
 }
 
+TEST_CASE("ranks of a node that a log contradicts, or that cannot be, are refused") {
+  const auto platform = platforms::load("h100-pcie-8x");
+  const auto log = read(kHead + kRows);
+  CHECK_THROWS_WITH(fit_links(platform, log, "a test", 1), contains("--ranks-per-node 1: the log says itself that 2 ranks were on 1 node"));
+  for (const int wrong : {0, -1, 3})
+    CHECK_THROWS_WITH(fit_links(platform, log, "a test", wrong), contains("must be from 1 to 2, the ranks of the log"));
+  CHECK_NOTHROW(fit_links(platform, log, "a test", 2));
+}
+
 TEST_CASE("older logs without root and name of the collective are read with --kind") {
   const std::string old =
       "#   Rank  0 Pid   1320 on a device  0 [0x00] V100\n#   Rank  1 Pid   1321 on b device  0 [0x00] V100\n"
