@@ -1,5 +1,6 @@
 #include "cli/run_options.hpp"
 
+#include <cmath>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -19,7 +20,7 @@ namespace {
 
 void check_course(const RunOptions& o) {
   if (o.steps && o.epochs) throw BadInput("--steps and --epochs", "give one of them");
-  if (o.epochs && !(*o.epochs > 0)) throw BadInput("--epochs", "must be above 0");
+  if (o.epochs && !(*o.epochs > 0 && std::isfinite(*o.epochs))) throw BadInput("--epochs", "must be a finite number above 0");
   if (o.steps && *o.steps < 1) throw BadInput("--steps " + std::to_string(*o.steps), "must be at least 1");
 }
 

@@ -11,6 +11,7 @@
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
 #include "cli/evaluating.hpp"
+#include "cli/extent.hpp"
 #include "cli/metrics.hpp"
 #include "cli/plan_context.hpp"
 #include "cli/platform_options.hpp"
@@ -49,8 +50,9 @@ plan::Plan plan_of(const RunOptions& o, const graph::TrainingGraph& training, in
 std::int64_t steps_of(const RunOptions& o, const exec::DataSource& data, std::int64_t batch, const exec::CheckpointHeader& done) {
   if (o.epochs) {
     if (data.samples() == 0) throw BadInput("--epochs", "synthetic data has no end; use --steps");
-    const double left = *o.epochs * static_cast<double>(data.samples()) - static_cast<double>(done.samples);
-    return done.step + std::max<std::int64_t>(done.step == 0 ? 1 : 0, static_cast<std::int64_t>(left / static_cast<double>(batch)));
+    const auto left = static_cast<std::int64_t>(
+        steps_of_passes(*o.epochs, static_cast<double>(data.samples()), batch, static_cast<double>(done.samples)));
+    return done.step + std::max<std::int64_t>(done.step == 0 ? 1 : 0, left);
   }
   return o.steps.value_or(10);
 }

@@ -137,8 +137,10 @@ class NodeInput {
   [[nodiscard]] CacheQuestion cache(double batch) const {
     const auto room = room_of(s_.q, storage_, on_disk(s_.q, s_.platform));
     const double all = s_.q.data.samples * s_.q.data.stored.value();
+    // What of an epoch fills no batch is not trained on: a pass is whole with less than a batch missing.
+    const double passes = std::floor((s_.q.steps * batch + batch - 1) / s_.q.data.samples);
     return {std::max(1, static_cast<int>(std::lround(batch / samples_))), all > 0 ? std::min(1.0, (room.memory + room.disk) / all) : 1.0,
-            std::floor(s_.q.steps * batch / s_.q.data.samples)};
+            s_.q.steps > 0 ? passes : 0};
   }
 
   [[nodiscard]] InputTimes times(const CachedShares& from) const {

@@ -194,6 +194,32 @@ TEST_CASE("facts of the data are read from files") {
   CHECK_THAT(answer.at("input").at("rests_on").get<std::string>(), contains("measured on this machine"));
 }
 
+TEST_CASE("run and predictions count the same steps of epochs: whole batches") {
+  const TemporaryFolder folder;
+  write_text(folder / "t.bin", std::string(16 * 4 + 1, '\1'));  // 16 samples of 4 tokens
+  const auto files = " --data 'tokens:" + (folder / "t.bin?dtype=uint8'");
+  const auto predicted = std::string("estimate ") + kGpt + " --format json --platform xeon-2s-10gbe --devices 1 ";
+  struct Course {
+    const char* options;
+    std::size_t steps;
+  };
+  for (const auto& [options, steps] :
+       {Course{"--batch 3 --epochs 1", 5}, Course{"--batch 3 --epochs 2", 10}, Course{"--batch 6 --epochs 2", 5},
+        Course{"--batch 4 --epochs 0.3", 1}, Course{"--batch 4 --epochs 0.01", 1}}) {
+    INFO(options);
+    CHECK(losses_of(rehearse(std::string("run ") + kGpt + " --format json " + options + files)).size() == steps);
+    CHECK(result_of(rehearse(predicted + options + " --dataset 16")).at("steps") == steps);
+    CHECK(result_of(rehearse(predicted + options + files)).at("steps") == steps);
+  }
+  // 0.29 times 100 is 28.999999999999996 in numbers of 64 bits.
+  CHECK(result_of(rehearse(predicted + "--batch 1 --epochs 0.29 --dataset 100")).at("steps") == 29);
+  check_failure(rehearse(predicted + "--batch 32 --epochs 1 --dataset 16"), 1, {"16 samples", "the batch of 32", "--batch 16"});
+  check_failure(rehearse(std::string("run ") + kGpt + " --batch 32 --epochs 1" + files), 1,
+                {"16 samples", "the batch of 32", "--batch 16"});
+  check_failure(rehearse(predicted + "--batch 1 --epochs 1e300 --dataset 16"), 1, {"--epochs", "9e15"});
+  check_failure(rehearse(std::string("run ") + kGpt + " --batch 4 --epochs inf" + files), 1, {"--epochs", "finite"});
+}
+
 TEST_CASE("calibrate --storage adds what it measures to a machine.json, and estimate uses it") {
   const TemporaryFolder folder;
   const auto machine = folder / "machine.json";
