@@ -29,7 +29,7 @@ void check_outputs(const RunOptions& o) {
   if (o.go_on && o.checkpoint.empty()) throw BadInput("--continue", "goes on with what --checkpoint DIR holds; give it");
   if (o.go_on && !o.resume.empty()) throw BadInput("--continue and --resume", "give one of them");
   for (const auto& [flag, value] : {std::pair{"--log-every", o.log_every}, {"--eval-every", o.eval_every}, {"--stop-after", o.stop_after}})
-    if (value < 0) throw BadInput(flag + (" " + std::to_string(value)), "must be a positive number");
+    if (value < 0) throw BadInput(flag + (" " + std::to_string(value)), "must be 0 or more");
   if (o.eval_every > 0 && o.eval.empty()) throw BadInput("--eval-every", "needs --eval DATA, what to evaluate on");
   if (o.eval_every > 0 && o.eval == std::vector<std::string>{"synthetic"})
     throw BadInput("--eval synthetic", "has no target, so that there is no loss to compare; give files");

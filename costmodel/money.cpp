@@ -61,8 +61,8 @@ void check(const char* option, const std::optional<double>& value, double least,
 
 platforms::Platform with_costs(platforms::Platform platform, const CostOverrides& o) {
   constexpr double kHighestPrice = 1e6, kHighestPue = 10, kMostCarbon = 1e4, kGramsPerKilowattHour = 1e-3 / 3.6e6;
-  if (o.dollars_per_device_hour == 0.0) throw BadInput("--price", "must be above 0; leave it out for the price that the platform says");
-  check("--price", o.dollars_per_device_hour, 0, kHighestPrice);
+  if (const auto price = o.dollars_per_device_hour; price && !(*price > 0 && *price <= kHighestPrice))
+    throw BadInput("--price", "must be above 0 and at most 1000000; leave it out for the price that the platform says");
   check("--pue", o.pue, 1, kHighestPue);
   check("--carbon", o.grams_per_kilowatt_hour, 0, kMostCarbon);
   if (o.dollars_per_device_hour)

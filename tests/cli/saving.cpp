@@ -136,6 +136,8 @@ TEST_CASE("options of checkpoints that mean nothing are refused") {
   check_failure(rehearse(run("--eval-every 2")), 1, {"--eval-every", "--eval"});
   check_failure(rehearse(run("--eval synthetic --eval-every 2")), 1, {"--eval synthetic", "target"});
   check_failure(rehearse(run("--stop-after 2")), 1, {"--stop-after", "--eval-every"});
+  for (const std::string option : {"--log-every", "--eval-every", "--stop-after"})
+    check_failure(rehearse(run(option + " -1")), 1, {option + " -1", "must be 0 or more"});
   CHECK(!fs::exists("nowhere"));
 }
 
