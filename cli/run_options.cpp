@@ -1,5 +1,6 @@
 #include "cli/run_options.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -31,8 +32,8 @@ void check_outputs(const RunOptions& o) {
   for (const auto& [flag, value] : {std::pair{"--log-every", o.log_every}, {"--eval-every", o.eval_every}, {"--stop-after", o.stop_after}})
     if (value < 0) throw BadInput(flag + (" " + std::to_string(value)), "must be 0 or more");
   if (o.eval_every > 0 && o.eval.empty()) throw BadInput("--eval-every", "needs --eval DATA, what to evaluate on");
-  if (o.eval_every > 0 && o.eval == std::vector<std::string>{"synthetic"})
-    throw BadInput("--eval synthetic", "has no target, so that there is no loss to compare; give files");
+  if (std::ranges::find(o.eval, "synthetic") != o.eval.end())
+    throw BadInput("--eval synthetic", "is random and has no end, so that neither loss nor accuracy means anything; name files");
   if (o.stop_after > 0 && o.eval_every == 0) throw BadInput("--stop-after", "counts evaluations; give --eval-every N");
 }
 

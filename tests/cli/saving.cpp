@@ -134,7 +134,8 @@ TEST_CASE("options of checkpoints that mean nothing are refused") {
   check_failure(rehearse(run("--keep 0 --checkpoint nowhere")), 1, {"--keep 0", "at least 1"});
   check_failure(rehearse(run("--keep-best --checkpoint nowhere")), 1, {"--keep-best", "--eval-every"});
   check_failure(rehearse(run("--eval-every 2")), 1, {"--eval-every", "--eval"});
-  check_failure(rehearse(run("--eval synthetic --eval-every 2")), 1, {"--eval synthetic", "target"});
+  for (const char* when : {"", " --eval-every 2"})
+    check_failure(rehearse(run(std::string("--eval synthetic") + when)), 1, {"--eval synthetic", "name files"});
   check_failure(rehearse(run("--stop-after 2")), 1, {"--stop-after", "--eval-every"});
   for (const std::string option : {"--log-every", "--eval-every", "--stop-after"})
     check_failure(rehearse(run(option + " -1")), 1, {option + " -1", "must be 0 or more"});
