@@ -93,7 +93,7 @@ void say_what_to_type_first(std::ostream& out) {
       << std::flush;
 }
 
-/// --help and --format, which stand before or behind a command.
+/// --help and --format, which stand before or behind a command, and behind a command of its own.
 void add_output_to(CLI::App& app, std::string& format) {
   const OptionGroup group(app, kOutputGroup);
   app.get_help_ptr()->group(kOutputGroup)->description("says this");
@@ -109,6 +109,7 @@ std::array<Parsed, kCommands.size()> add_commands(CLI::App& app, std::string& fo
     parser->option_defaults()->always_capture_default();
     add_output_to(*parser, format);
     parsed[i] = {parser, row.add(*parser)};
+    for (auto* below : parser->get_subcommands([](CLI::App*) { return true; })) add_output_to(*below, format);
   }
   return parsed;
 }

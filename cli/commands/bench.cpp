@@ -12,6 +12,8 @@
 
 #include "base/cpu_time.hpp"
 #include "base/error.hpp"
+#include "base/join.hpp"
+#include "base/names.hpp"
 #include "cli/command.hpp"
 #include "cli/commands/bench_parts.hpp"
 #include "cli/commands/bench_step.hpp"
@@ -255,46 +257,80 @@ struct BenchRow {
 constexpr BenchRow kRows[] = {
     {"import", bench_import}, {"step", bench_step}, {"simulate", bench_simulate}, {"search", bench_search}, {"estimate", bench_estimate}};
 
-int bench(const BenchOptions& o, Terminal& terminal) {
+constexpr std::string_view kAllRows = "all";
+
+/// An option, and the benchmarks that look at it.
+struct BenchOption {
+  const CLI::Option* option;
+  Names of;
+};
+
+std::string_view known_benchmark(const std::string& name) {
+  auto names = names_of_rows(kRows, &BenchRow::name);
+  names.push_back(kAllRows);
+  if (const auto found = find_name(name, names)) return *found;
+  throw BadInput(
+      "bench " + name,
+      "use import, step, simulate, search, estimate or all, or collectives, data or compression, which have options of their own");
+}
+
+/// What a benchmark does not look at is refused, never ignored.
+void refuse_options_of_others(std::string_view benchmark, const std::vector<BenchOption>& options) {
+  for (const auto& [option, of] : options) {
+    if (option->count() == 0 || std::ranges::find(of, benchmark) != of.end()) continue;
+    throw BadInput(option->get_name(), "is of " +
+                                           joined(of, ", ", [](std::string_view name) { return "`bench " + std::string(name) + "`"; }) +
+                                           ", not of `bench " + std::string(benchmark) + "`");
+  }
+}
+
+int bench(const BenchOptions& o, const std::vector<BenchOption>& options, Terminal& terminal) {
+  const auto benchmark = known_benchmark(o.name);
+  refuse_options_of_others(benchmark, options);
   if (o.steps < 1) throw BadInput("--steps " + std::to_string(o.steps), "must be at least 1");
-  if (o.roofline && o.name != "step") throw BadInput("--roofline", "is of `bench step`, not of `bench " + o.name + "`");
   Json result{{"schema", 1}};
   for (const auto& row : kRows)
-    if (o.name == "all" || o.name == row.name) result[std::string(row.name)] = row.run(o);
-  if (result.size() == 1)
-    throw BadInput(
-        "bench " + o.name,
-        "use import, step, simulate, search, estimate or all, or collectives, data or compression, which have options of their own");
+    if (benchmark == kAllRows || benchmark == row.name) result[std::string(row.name)] = row.run(o);
   terminal.print(result);
   return 0;
 }
 
 /// A benchmark with options of its own takes none of the others'.
-void refuse_options_before(const CLI::App& benchmark, const std::vector<CLI::Option*>& of_others) {
+void refuse_options_before(const CLI::App& benchmark, const std::vector<const CLI::Option*>& of_others) {
   for (const auto* option : of_others)
     if (option->count() > 0)
       throw BadInput(option->get_name(), "is no option of `bench " + benchmark.get_name() + "`; `rehearse bench " + benchmark.get_name() +
                                              " --help` lists them");
 }
 
+/// Those of the benchmarks that share theirs.
+std::vector<BenchOption> add_shared_options(CLI::App& app, BenchOptions& o) {
+  const Names with_model{"step", "simulate", "search", kAllRows}, with_platform{"simulate", "search", kAllRows};
+  std::vector<BenchOption> options;
+  options.push_back({app.add_option("MODEL,--model", o.model.model, "of step, simulate and search"), with_model});
+  options.push_back({app.add_option("--batch", o.model.batch), with_model});
+  o.model.add_dtype_to(app, "f32, f64, f16 or bf16");
+  options.push_back({app.get_option("--dtype"), with_model});
+  options.push_back({app.add_option("--platform", o.platform.platform, "of simulate and search"), with_platform});
+  options.push_back({app.add_option("--nodes", o.platform.nodes), with_platform});
+  options.push_back({app.add_option("--steps", o.steps, "of step; the fastest counts"), {"step", kAllRows}});
+  options.push_back({app.add_flag("--roofline", o.roofline,
+                                  "of step: which instructions stay furthest below what arithmetic or memory would let them do"),
+                     {"step"}});
+  return options;
+}
+
 }  // namespace
 
 Action add_bench(CLI::App& app) {
   auto o = std::make_shared<BenchOptions>();
-  const auto before = app.get_options().size();
   o->model.model = "zoo:resnet18?image=64";
   o->platform.platform = "dgx-a100";
-  app.add_option("WHAT", o->name,
-                 "import, step, simulate, search, estimate, or all; collectives, data and compression have options of their own");
-  app.add_option("MODEL,--model", o->model.model, "of step, simulate and search");
-  app.add_option("--batch", o->model.batch);
-  o->model.add_dtype_to(app, "f32, f64, f16 or bf16");
-  app.add_option("--platform", o->platform.platform, "of simulate and search");
-  app.add_option("--nodes", o->platform.nodes);
-  app.add_option("--steps", o->steps, "of step; the fastest counts");
-  app.add_flag("--roofline", o->roofline, "of step: which instructions stay furthest below what arithmetic or memory would let them do");
-  auto own = app.get_options();
-  own.erase(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(before));
+  const auto* what = app.add_option(
+      "WHAT", o->name, "import, step, simulate, search, estimate, or all; collectives, data and compression have options of their own");
+  const auto shared = add_shared_options(app, *o);
+  std::vector<const CLI::Option*> own{what};
+  for (const auto& [option, of] : shared) own.push_back(option);
   auto* collectives = app.add_subcommand("collectives", "every algorithm over sizes, against MPI's own and against its bound");
   const Action of_collectives = add_bench_collectives(*collectives);
   auto* data = app.add_subcommand("data", "samples per second, read ahead and prepared by threads");
@@ -305,13 +341,13 @@ Action add_bench(CLI::App& app) {
   const Action of_compression = add_bench_compression(*compression);
   const std::vector<std::pair<const CLI::App*, Action>> with_options{
       {collectives, of_collectives}, {data, of_data}, {compression, of_compression}};
-  return [o, own, with_options](Terminal& terminal) {
+  return [o, shared, own, with_options](Terminal& terminal) {
     for (const auto& [benchmark, act] : with_options) {
       if (!benchmark->parsed()) continue;
       refuse_options_before(*benchmark, own);
       return act(terminal);
     }
-    return bench(*o, terminal);
+    return bench(*o, shared, terminal);
   };
 }
 

@@ -98,3 +98,18 @@ TEST_CASE("the page of published runs has a picture for every family and quantit
   CHECK(page.find("http") == std::string::npos);
   CHECK(page.find("nan") == std::string::npos);
 }
+
+TEST_CASE("a benchmark takes its own options alone, and --format behind its name") {
+  for (const std::string option : {"--batch 7", "--dtype bf16", "--platform tpu-v4-pod", "--nodes 2", "--steps 9", "zoo:resnet18"})
+    for (const std::string name : {"import", "estimate"})
+      check_failure(rehearse("bench " + name + " " + option), 1, {"is of `bench s", "not of `bench " + name + "`"});
+  check_failure(rehearse("bench search --steps 2"), 1, {"--steps", "`bench step`", "not of `bench search`"});
+  for (const std::string option : {"--platform dgx-a100", "--nodes 2"})
+    check_failure(rehearse("bench step " + option), 1, {option.substr(0, option.find(' ')), "`bench simulate`", "not of `bench step`"});
+  CHECK(result_of(rehearse("bench STEP " + std::string(kGpt) + " --steps 1 --batch 2 --format json")).contains("step"));
+  const std::string compression = "compression --elements 1000 --repetitions 1 ";
+  CHECK(result_of(rehearse("bench " + compression + "--format json")).at("elements") == 1000);
+  CHECK(result_of(rehearse("--format json bench " + compression)).at("elements") == 1000);
+  CHECK(result_of(rehearse("bench data " + std::string(kResnet) + " --batch 2 --steps 1 --format json")).at("batch") == 2);
+  check_failure(rehearse("bench collectives --format yaml"), 2, {"--format", "json"});
+}
