@@ -33,7 +33,8 @@ predict::MovableTraining movable(const predict::Assessment& a, double steps, con
 }  // namespace
 
 Json hours_json(const std::string& path, const predict::Assessment& a, double steps, const platforms::Platform& platform) {
-  if (steps <= 1) throw BadInput("--hours", "say how long the training is: --steps, --tokens or --epochs");
+  if (steps <= 1)
+    throw BadInput("--hours", "is about a whole training, and one step is none: give more with --steps, --tokens or --epochs");
   const auto hours = predict::read_hours_file(path);
   auto rows = Json::array();
   for (const auto& way : predict::timed_starts(hours, movable(a, steps, platform)))

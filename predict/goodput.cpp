@@ -55,7 +55,7 @@ void require(bool right, const char* option, const char* what) {
 void check(const GoodputQuestion& q, const platforms::Platform& platform) {
   const auto time = [](const std::optional<Seconds>& t) { return !t || (t->value() >= 0 && std::isfinite(t->value())); };
   require(!asks(q) || q.steps > 1, "--failures, --checkpoint-every, --checkpoint-wait, --restart, --replacement, --storage and --spares",
-          "are about a whole training; say how long it is with --steps, --epochs and --dataset, or --tokens");
+          "are about a whole training, and one step is none: give more with --steps, --epochs and --dataset, or --tokens");
   const double failures = q.failures_per_device_day.value_or(0);
   require(failures >= 0 && std::isfinite(failures), "--failures", "must be a number of failures for a device and day, from 0 on");
   require(time(q.wait), "--checkpoint-wait", "must be a time from 0 on, for example 5s");

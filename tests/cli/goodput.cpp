@@ -70,7 +70,10 @@ TEST_CASE("without a training's length, or where nobody knows of failures, nothi
   check_failure(rehearse(cpus + "--restart 1min"), 1, {"--failures", "xeon-2s-10gbe", "time_between_failures"});
   check_failure(rehearse(cpus + "--failures 0.001"), 1, {"--storage", "storage_bandwidth"});
   CHECK(result_of(rehearse(cpus + "--failures 0.001 --storage 100MB/s")).at("goodput").at("effective") > 0.9);
-  check_failure(rehearse("estimate " + question("--plan dp=8 --failures 0.1")), 1, {"--failures", "--steps", "--tokens"});
+  for (const char* length : {"", " --steps 1"})  // one step is what is priced where no length is given
+    for (const char* option : {"--failures 0.1", "--spares 1", "--checkpoint-every 1"})
+      check_failure(rehearse("estimate " + question(std::string("--plan dp=8 ") + option + length)), 1,
+                    {"--failures", "--spares", "one step is none", "--steps", "--tokens"});
 }
 
 TEST_CASE("figures that cannot be are refused, each with what could") {
