@@ -79,6 +79,18 @@ int run_command(const Parsed& parsed, Terminal& terminal) {
   }
 }
 
+/// --help and --version are answers, too.
+int answer_about_itself(const CLI::App& app, const CLI::ParseError& asked, const Terminal& terminal) {
+  try {
+    const int status = app.exit(asked, terminal.out(), terminal.err());
+    require_written(terminal);
+    return status;
+  } catch (const Error& error) {
+    terminal.error(error.what());
+    return static_cast<int>(error.status());
+  }
+}
+
 void say_what_to_type_first(std::ostream& out) {
   out << "Rehearsal tells what training a neural network on a cluster costs, finds the plan that costs least, and trains by it.\n\n"
          "Type first:\n"
@@ -143,7 +155,7 @@ int main(int argc, char** argv) {
   try {
     parse_words(app, argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
+    if (error.get_exit_code() == 0) return answer_about_itself(app, error, terminal);
     terminal.error(about_wrong_words(app, error));
     return static_cast<int>(ExitStatus::Usage);
   } catch (const Error& error) {

@@ -188,6 +188,12 @@ TEST_CASE("an answer that cannot be written whole is no success") {
     CHECK(ended.status == 4);
     CHECK_THAT(ended.err, contains("standard output"));
   }
+  for (const std::string asked : {"--help", "--version", "estimate --help", "bench data --help"}) {
+    INFO(asked);
+    const auto ended = run_shell(std::string(REHEARSAL_COMMAND) + " " + asked + " >/dev/full");
+    CHECK(ended.status == 4);
+    CHECK_THAT(ended.err, contains("standard output"));
+  }
 }
 
 TEST_CASE("a file larger than the shell allows is an error, and what was there stays") {
