@@ -48,6 +48,7 @@ class BudgetedTraining {
   }
 
   [[nodiscard]] const predict::scaling::ScalingLaw& law() const { return law_; }
+  [[nodiscard]] bool asks_carbon() const { return question_.platform.costs.grams_per_kilowatt_hour.has_value(); }
   [[nodiscard]] const std::vector<predict::scaling::Budget>& budgets() const { return budgets_; }
 
   /// The keys with which the answer begins. Throws Refusal where the model is none that laws know of.
@@ -128,22 +129,29 @@ class BudgetedTraining {
   std::vector<predict::scaling::Budget> budgets_;
 };
 
-/// What the training takes of everything that may be a budget.
-void add_spending(Json& j, const Trained& t) {
+/// What the training takes of everything that may be a budget, and with `carbon` what it emits.
+void add_spending(Json& j, const Trained& t, bool carbon) {
+  const auto& step = t.assessment.step_seconds;
+  const auto spread = [&](double spent) {
+    return Json{{"value", spent}, {"low", spent * step.low / step.value}, {"high", spent * step.high / step.value}};
+  };
+  const bool exact = t.spent->row->key == "flops";
   for (const auto& row : predict::scaling::budget_table()) {
     const double flops_of_step = t.flops().value() / t.steps;
     const double spent = row.spent({t.assessment, flops_of_step, t.steps});
-    const auto& step = t.assessment.step_seconds;
     const std::string key = row.key == "flops"     ? "flops"
                             : row.key == "seconds" ? "total_seconds"
                             : row.key == "dollars" ? "cost_dollars"
                                                    : "energy_joules";
-    const bool known = t.spent->row->key != "flops" || row.key == "flops";
-    j[key] = known ? Json(spent) : Json{{"value", spent}, {"low", spent * step.low / step.value}, {"high", spent * step.high / step.value}};
+    j[key] = exact && row.key != "flops" ? spread(spent) : Json(spent);
   }
+  if (!carbon) return;
+  const auto& goodput = t.assessment.goodput;
+  const double kilograms = goodput ? goodput->cost.carbon_kg : t.assessment.cost.carbon_kg * t.steps;
+  j["carbon_kg"] = exact ? spread(kilograms) : Json(kilograms);
 }
 
-Json size_row(const Tried& tried, double least_loss) {
+Json size_row(const Tried& tried, double least_loss, bool carbon) {
   Json row;
   if (!tried.trained) return {{"parameters", tried.asked}, {"model", tried.model}, {"refused", tried.refused}};
   const auto& t = *tried.trained;
@@ -152,7 +160,7 @@ Json size_row(const Tried& tried, double least_loss) {
   row["loss"] = t.loss.value;
   row["loss_above_best"] = t.loss.value - least_loss;
   Json spending;
-  add_spending(spending, t);
+  add_spending(spending, t, carbon);
   for (const auto& [key, value] : spending.items()) row[key] = value.is_object() ? value.at("value") : value;
   row["plan"] = plan::to_text(t.assessment.plan);
   row["model"] = tried.model;
@@ -170,7 +178,8 @@ std::string beyond_critical(const Trained& t) {
   return text;
 }
 
-Json training_json(const std::string& model, const Trained& t, const predict::scaling::ScalingLaw& law) {
+Json training_json(const std::string& model, const Trained& t, const BudgetedTraining& training) {
+  const auto& law = training.law();
   const auto& a = t.assessment;
   Json j{{"model", model},
          {"parameters", t.model.parameters},
@@ -181,7 +190,7 @@ Json training_json(const std::string& model, const Trained& t, const predict::sc
          {"plan", plan::to_text(a.plan)},
          {"framework", a.framework},
          {"step_seconds", to_json(a.step_seconds)}};
-  add_spending(j, t);
+  add_spending(j, t, training.asks_carbon());
   j["spent_first"] = t.spent->text;
   j["memory_bytes"] = static_cast<double>(a.memory_bytes);
   j["mfu"] = a.mfu;
@@ -248,9 +257,9 @@ void add_sizes(Json& result, const std::vector<Tried>& sizes, const BudgetedTrai
   const auto best = predict::scaling::best_of(sizes);
   if (!best) throw Refusal(sizes.front().refused);
   const auto& chosen = sizes[*best];
-  result["best"] = training_json(chosen.model, *chosen.trained, training.law());
+  result["best"] = training_json(chosen.model, *chosen.trained, training);
   auto rows = Json::array();
-  for (const auto& size : sizes) rows.push_back(size_row(size, chosen.trained->loss.value));
+  for (const auto& size : sizes) rows.push_back(size_row(size, chosen.trained->loss.value, training.asks_carbon()));
   result["sizes"] = rows;
   result["flat"] = flatness(sizes, chosen.trained->loss.value);
   result["sure"] = certainty(training, *chosen.trained);
@@ -306,7 +315,7 @@ Json budget_answer(const BudgetOptions& o, const BudgetQuestion& q, Terminal& te
   auto result = training.heading(terminal);
   if (o.sizes.empty() && !graph::zoo::leaves_size_open(q.model.model)) {
     const auto t = training.trained(q.model.model);
-    result["training"] = training_json(q.model.model, t, training.law());
+    result["training"] = training_json(q.model.model, t, training);
     result["sure"] = certainty(training, t);
     result["laws"] = laws_json(t);
     return result;

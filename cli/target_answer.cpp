@@ -216,6 +216,7 @@ Json row_of(const TargetQuestion& q, const PlatformOptions& platform, std::int64
     row["total_seconds"] = all.at(steps > 1 ? "total_seconds" : "step_seconds");
     if (a.goodput) row["finished_seconds"] = all.at("goodput").at("finished_seconds");
     for (const char* key : {"energy_joules", "cost_dollars"}) row[key] = all.at(key).at("value");
+    if (q.platform.costs.grams_per_kilowatt_hour) row["carbon_kg"] = all.at("carbon_kg").at("value");
   } catch (const Refusal& refusal) {
     row["refused"] = refusal.what();
   }

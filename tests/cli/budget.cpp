@@ -49,6 +49,23 @@ TEST_CASE("money is the price of the nodes, compute that of the graph") {
   CHECK(both.at("spent_first") == "1min");
 }
 
+TEST_CASE("carbon that is asked for is in the answer, in proportion to the energy") {
+  constexpr double kJoulesPerKilowattHour = 3.6e6;
+  for (const char* budget : {"--budget 10h", "--budget 1e19FLOP"})
+    for (const char* failures : {"--failures 0", "--failures 0.01"}) {
+      const auto asked_of = std::string("--plan dp=8 --carbon 250 ") + failures + " " + budget;
+      const auto training = answer(kSmall, asked_of).at("training");
+      const auto number = [&](const char* key) {
+        const auto& found = training.at(key);
+        return found.is_object() ? found.at("value").get<double>() : found.get<double>();
+      };
+      CHECK(number("carbon_kg") == Approx(number("energy_joules") / kJoulesPerKilowattHour * 0.25));
+    }
+  const auto& sizes = answer("'zoo:gpt?vocab=32000'", "--carbon 250 --sizes 100M --budget 1e18FLOP").at("sizes");
+  CHECK(sizes.at(0).at("carbon_kg").get<double>() == Approx(sizes.at(0).at("energy_joules").get<double>() / kJoulesPerKilowattHour * 0.25));
+  CHECK_FALSE(answer(kSmall, "--plan dp=8 --budget 10h").at("training").contains("carbon_kg"));
+}
+
 TEST_CASE("a family is asked for its best size, and says how flat that is") {
   const auto all = answer("'zoo:gpt?vocab=32000'", "--budget 1e19FLOP");
   const auto& best = all.at("best");

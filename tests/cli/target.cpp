@@ -43,6 +43,9 @@ TEST_CASE("trainings that came to a target say what other batches take, and esti
   CHECK(rows[0].at("cost_dollars") == whole.at("cost_dollars").at("value"));
   CHECK(rows[0].at("energy_joules") == whole.at("energy_joules").at("value"));
   CHECK(!rows[0].contains("time_saved_share"));
+  CHECK(!rows[0].contains("carbon_kg"));
+  const auto emitted = answer("--plan dp=32 --reached 1600:500,6400:200 --batches 1024 --carbon 250").at("batches").at(0);
+  CHECK(emitted.at("carbon_kg").get<double>() == Approx(emitted.at("energy_joules").get<double>() / 3.6e6 * 0.25));
   const auto seconds = [](const nlohmann::json& row) { return row.at("total_seconds").at("value").get<double>(); };
   CHECK(rows[1].at("time_saved_share").get<double>() == Approx(1 - seconds(rows[1]) / seconds(rows[0])));
   for (const auto& row : rows)
