@@ -127,6 +127,16 @@ void require_files(const DataFlags& flags) {
     if (given) throw BadInput(option, "says how the files of --data are read; name them, or leave it out");
 }
 
+/// Of samples of which nothing but their number is known.
+void require_use_of_count(const InputOptions& o) {
+  constexpr const char* kWhatIsRead = "--dataset samples=1.28M,bytes=110kB, or --data FILES";
+  if (!o.cache.empty() || o.data.threads)
+    throw BadInput(o.cache.empty() ? "--data-threads" : "--cache", std::string("needs to know what is read: ") + kWhatIsRead);
+  if (!o.extent.epochs)
+    throw BadInput("--dataset " + o.dataset,
+                   std::string("a number alone says how many samples --epochs are of; give that, or what is read: ") + kWhatIsRead);
+}
+
 }  // namespace
 
 DatasetOption parse_dataset(const std::string& text) {
@@ -174,9 +184,8 @@ KnownInput known_input(const InputOptions& o, const ModelOptions& model, const p
   if (!o.cache.empty()) read_cache(o.cache, question);
   question.threads = reading_threads(o.data);
   if (!stored) {
-    if (o.cache.empty() && !o.data.threads) return known;  // a count alone
-    throw BadInput(o.cache.empty() ? "--data-threads" : "--cache",
-                   "needs to know what is read: --dataset samples=1.28M,bytes=110kB, or --data FILES");
+    require_use_of_count(o);
+    return known;
   }
   if (const auto unknown = predict::unknown_storage(platform); !unknown.empty()) {
     if (!o.cache.empty()) throw BadInput("--cache " + o.cache, unknown);

@@ -323,6 +323,8 @@ TEST_CASE("wrong words about input are refused by option, with what would be rig
            Wrong{"--dataset samples=5,bytes=1kB,on=tape", {"on=tape", "disk"}},
            Wrong{"--dataset samples=5,bytes=1kB,on=disk", {"on=disk", "disk_bandwidth"}},
            Wrong{"--dataset lots", {"--dataset lots", "1281167"}},
+           Wrong{"--dataset 1000", {"--dataset 1000", "--epochs", "samples=1.28M"}},
+           Wrong{"--dataset 1000 --steps 5", {"--dataset 1000", "--epochs"}},
            Wrong{std::string(kPictures) + "--cache nod", {"did you mean \"node\""}},
            Wrong{std::string(kPictures) + "--cache node", {"dgx-a100", "node=64GB"}},
            Wrong{std::string(kPictures) + "--cache node=plenty", {"--cache node=plenty"}},
