@@ -29,6 +29,14 @@ template OuterRule choice_named(std::string_view);
 
 namespace {
 
+/// "TopK:0.02" as "topk:0.02": what stands in front of a colon is the name that it means, where it means one.
+template <class Choice>
+std::string with_known_name(std::string_view text) {
+  const auto& all = ChoiceNames<Choice>::kAll;
+  const auto given = text.substr(0, text.find(':'));
+  return std::string(find_name(given, Names(all.begin(), all.end())).value_or(given)) + std::string(text.substr(given.size()));
+}
+
 /// 0 when that is no number of blocks.
 int blocks_in(std::string_view text) {
   constexpr int kMost = 1'000'000;
@@ -39,7 +47,9 @@ int blocks_in(std::string_view text) {
 
 }  // namespace
 
-Recompute parse_recompute(std::string_view text) {
+Recompute parse_recompute(std::string_view given) {
+  const auto named = with_known_name<RecomputeRule>(given);
+  const std::string_view text = named;
   constexpr std::string_view kFull = "full:";
   if (text.starts_with(kFull)) {
     const int blocks = blocks_in(text.substr(kFull.size()));
@@ -94,7 +104,9 @@ Compression with_setting(const CompressorRow& row, std::string_view text) {
 
 }  // namespace
 
-Compression parse_compression(std::string_view text) {
+Compression parse_compression(std::string_view given) {
+  const auto named = with_known_name<CompressionRule>(given);
+  const std::string_view text = named;
   for (const auto& row : compressors())
     if (const auto own = name(row.rule); text.starts_with(own) && (text.size() == own.size() || text[own.size()] == ':'))
       return with_setting(row, text.substr(own.size()));

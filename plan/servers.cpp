@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/error.hpp"
+#include "base/names.hpp"
 #include "base/parse_number.hpp"
 #include "plan/plan_keys.hpp"
 
@@ -52,8 +53,8 @@ int Servers::server_at(int replica, int replicas) const {
 int Servers::least_replicas() const { return named_.empty() ? number_ : named_.back() + 1; }
 
 Servers parse_servers(const std::string& text) {
-  if (text == kAll) return {};
-  if (text.starts_with(kAt)) return Servers(replicas_in(std::string_view(text).substr(kAt.size())));
+  if (find_name(text, {kAll})) return {};
+  if (lower_case(text).starts_with(kAt)) return Servers(replicas_in(std::string_view(text).substr(kAt.size())));
   const auto number = parse_number<int>(text);
   if (!number || *number < 1 || *number > kMostRanks)
     throw BadInput("must be all, a number of replicas (1 to dp), or which ones, as in at:0+4");

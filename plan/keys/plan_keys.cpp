@@ -39,6 +39,8 @@ std::string one_of(const std::string& value, std::span<const std::string_view> n
   throw BadInput("must be one of " + joined(names) + (nearest_name(value, known) ? suggestion(value, known) : ""));
 }
 
+bool means(const std::string& value, std::string_view name) { return find_name(value, {name}).has_value(); }
+
 template <int Plan::*member>
 void parse_degree(Plan& plan, const std::string& value) {
   plan.*member = static_cast<int>(whole_number(value, 1, kMostRanks));
@@ -67,8 +69,9 @@ void parse_zero(Plan& plan, const std::string& value) { plan.zero = static_cast<
 
 constexpr std::string_view kAllReplicas = "all";
 void parse_zero_group(Plan& plan, const std::string& value) {
-  if (value != kAllReplicas && !parse_number<std::int64_t>(value)) throw BadInput("must be a number of replicas that divides dp, or all");
-  plan.zero_group = value == kAllReplicas ? 0 : static_cast<int>(whole_number(value, 1, kMostRanks));
+  const bool all = means(value, kAllReplicas);
+  if (!all && !parse_number<std::int64_t>(value)) throw BadInput("must be a number of replicas that divides dp, or all");
+  plan.zero_group = all ? 0 : static_cast<int>(whole_number(value, 1, kMostRanks));
 }
 std::string print_zero_group(const Plan& plan) {
   return plan.zero_group == 0 ? std::string(kAllReplicas) : std::to_string(plan.zero_group);
@@ -90,9 +93,10 @@ std::string print_outer(const Plan& plan) { return to_text(plan.outer); }
 constexpr std::string_view kNone = "none", kAny = "any";
 void parse_staleness(Plan& plan, const std::string& value) {
   plan.staleness.reset();
-  if (value == kNone) return;
-  if (value != kAny && !parse_number<std::int64_t>(value)) throw BadInput("must be a number of meetings (0: none is ahead), any, or none");
-  plan.staleness = value == kAny ? kAnyStaleness : whole_number(value, 0, std::numeric_limits<std::int32_t>::max());
+  if (means(value, kNone)) return;
+  const bool any = means(value, kAny);
+  if (!any && !parse_number<std::int64_t>(value)) throw BadInput("must be a number of meetings (0: none is ahead), any, or none");
+  plan.staleness = any ? kAnyStaleness : whole_number(value, 0, std::numeric_limits<std::int32_t>::max());
 }
 std::string print_staleness(const Plan& plan) {
   if (!plan.staleness) return std::string(kNone);
@@ -109,8 +113,8 @@ std::string print_micro_batch(const Plan& plan) { return plan.micro_batch ? std:
 
 /// Numbers in their shortest form, so that equal shares have equal texts.
 void parse_shares(Plan& plan, const std::string& value) {
-  const bool is_rule = value == "equal" || value == "speed";
-  plan.shares = is_rule ? value : text_of_shares(shares_in(value));
+  const auto rule = find_name(value, {"equal", "speed"});
+  plan.shares = rule ? std::string(*rule) : text_of_shares(shares_in(value));
 }
 
 void parse_spatial(Plan& plan, const std::string& value) {
@@ -156,13 +160,14 @@ std::string print_choice(const Plan& plan) {
 
 void parse_order(Plan& plan, const std::string& value) {
   static constexpr std::array<std::string_view, 5> kAxes{"tp", "cp", "ep", "dp", "pp"};
-  auto parts = split(value, '.');
+  const auto order = lower_case(value);
+  auto parts = split(order, '.');
   std::erase(parts, "spatial");
   const bool complete =
       parts.size() == kAxes.size() && std::ranges::all_of(kAxes, [&](auto a) { return std::ranges::count(parts, a) == 1; });
-  if (!complete || std::ranges::count(split(value, '.'), "spatial") > 1)
+  if (!complete || std::ranges::count(split(order, '.'), "spatial") > 1)
     throw BadInput("must name tp, cp, ep, dp and pp once each, innermost first, and spatial at most once: tp.cp.ep.dp.pp");
-  plan.order = value;
+  plan.order = order;
 }
 
 // Node names may hold any character; those that the compact text needs for itself are written as % and two hexadecimal digits.
@@ -327,8 +332,9 @@ std::string no_plan_key(std::string_view key) {
 }
 
 void set_plan_key(Plan& plan, const PlanKey& row, const std::string& value) {
-  const bool fits = row.key == "recompute" && value == "fit";  // the quickest value that fits recomputes least
-  if (row.searchable && (value == "auto" || fits)) {
+  const bool fits = row.key == "recompute" && means(value, "fit");  // the quickest value that fits recomputes least
+  const bool any = value == "auto" || (row.kind != KeyKind::Names && means(value, "auto"));
+  if (row.searchable && (any || fits)) {
     plan.searched.emplace_back(row.key);
     return;
   }

@@ -290,6 +290,28 @@ TEST_CASE("an outer step has a rule, and numbers where the rule takes some") {
   CHECK_THROWS_WITH(parse_plan("dp=2,local_steps=-1"), contains("local_steps=-1"));
 }
 
+TEST_CASE("names of values may be written in any case, and are one text") {
+  for (const auto& [given, known] : {std::pair{"recompute=Full", "recompute=full"},
+                                     {"recompute=FULL:4", "recompute=full:4"},
+                                     {"recompute=Selective_OP", "recompute=selective-op"},
+                                     {"micro_batch=Auto", "micro_batch=auto"},
+                                     {"recompute=Fit", "recompute=auto"},
+                                     {"zero=1,zero_group=ALL", "zero=1"},
+                                     {"staleness=Any", "staleness=any"},
+                                     {"staleness=None", ""},
+                                     {"shares=Equal", "shares=equal"},
+                                     {"servers=All", ""},
+                                     {"servers=AT:0+4", "servers=at:0+4"},
+                                     {"order=PP.DP.EP.CP.TP", "order=pp.dp.ep.cp.tp"},
+                                     {"compression=TopK:0.02", "compression=topk:0.02"},
+                                     {"compression=GIST_sparse:0.5", "compression=gist-sparse:0.5"},
+                                     {"outer=Nesterov:1:0", "outer=nesterov:1:0"}}) {
+    INFO(given);
+    CHECK(to_text(parse_plan(std::string("dp=8,") + given)) == "dp=8" + (*known == 0 ? std::string() : std::string(",") + known));
+  }
+  CHECK(parse_plan("dp=2,cuts=Auto").cuts == std::vector<std::string>{"Auto"});  // a node may be called so
+}
+
 TEST_CASE("groups of shards divide the replicas, whose experts are the same") {
   const auto problems = [](const char* text) {
     std::string all;
