@@ -64,6 +64,22 @@ void check_rings(const Sharding& sharding, const graph::Graph& g, Program& progr
     program.warnings.push_back("attention=ring: keys and values are gathered for " + which_softmax(n, g));
 }
 
+/// Attention with fewer heads than there are ranks to exchange the sequence for them.
+void warn_about_heads(const Sharding& sharding, const graph::Graph& g, Program& program) {
+  if (program.plan.attention != AttentionForm::AllToAll || program.plan.cp == 1) return;
+  const auto axis = static_cast<std::size_t>(std::ranges::find(sharding.axes, "cp", &MeshAxis::name) - sharding.axes.begin());
+  const auto heads = sharding.dims->named("heads");
+  const auto counts_heads = [&](const graph::IterDim& way) { return std::ranges::find(heads, way.atom) != heads.end(); };
+  for (std::size_t n = 0; n < g.nodes().size() && g.nodes()[n].phase == graph::Phase::Forward; ++n) {
+    const auto id = static_cast<NodeId>(n);
+    if (graph::schema(g[id]).in_attention != graph::AttentionPart::Softmax) continue;
+    const auto* way = sharding.choice(id, axis);
+    if (std::ranges::none_of(sharding.dims->iteration(id), counts_heads) || (way != nullptr && counts_heads(*way))) continue;
+    return program.warnings.push_back("attention=all-to-all: keys and values are gathered for attention of " + g[id].name +
+                                      ": it has too few heads for cp=" + std::to_string(program.plan.cp));
+  }
+}
+
 /// On one stage, in one pass.
 bool run_together(const LoweringContext& context, NodeId a, NodeId b) {
   const auto same = [&](const auto& of) { return of[graph::index(a)] == of[graph::index(b)]; };
@@ -442,6 +458,7 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   refuse_barriers(training.graph, sharding);
   refuse_exchanged_samples(training.graph, sharding);
   check_rings(sharding, training.graph, program);
+  warn_about_heads(sharding, training.graph, program);
   warn_about_replicas(sharding, training.graph, program);
   warn_about_idle_keys(training, program);
   warn_about_statistics(training.graph, program);

@@ -256,6 +256,16 @@ TEST_CASE("a degree that only some operators can use says for which share of the
   CHECK(std::stoi(eight.front()) > std::stoi(two.front()));  // 4 heads are too few for 8 ranks: attention is computed by all of them
   CHECK_THAT(warnings("sequence_parallel=on").front(), contains("tp=1"));
   CHECK_THAT(warnings("zero=1").front(), contains("dp=1"));
+  // 4 heads are enough for cp=4, for cp=5 too few, and tp=2 leaves 2 of them.
+  CHECK(warnings("cp=4,attention=all-to-all").empty());
+  for (const auto* plan : {"cp=5,attention=all-to-all", "tp=2,cp=4,attention=all-to-all"}) {
+    const auto few = warnings(plan);
+    INFO(plan);
+    CHECK(std::ranges::count_if(few, [](const std::string& w) {
+            return w.starts_with(
+                "attention=all-to-all: keys and values are gathered for attention of h.0.attn.softmax: it has too few heads");
+          }) == 1);
+  }
 }
 
 TEST_CASE("spatial parallel ResNet exchanges the rows that its windows need, and nothing where they tile") {

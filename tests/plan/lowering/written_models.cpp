@@ -86,6 +86,7 @@ constexpr WrittenModel kWrittenModels[] = {
     {"tied", tied},
     {"masked", [] { return graph::zoo::build("bert?layers=1&hidden=8&heads=2&seq=6&vocab=10&positions=8&predictions=2", 4); }},
     {"experts", [] { return graph::zoo::build("moe?layers=1&hidden=8&heads=2&kv_heads=1&ffn=6&seq=4&vocab=10&experts=2&top_k=1", 4); }},
+    {"many-heads", [] { return graph::zoo::build("gpt?layers=1&hidden=8&heads=4&seq=4&vocab=10", 4); }},
     {"gpt", [] { return graph::zoo::build("gpt?layers=1&hidden=8&heads=2&seq=4&vocab=10", 4); }},
 };
 

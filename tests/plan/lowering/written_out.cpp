@@ -42,7 +42,7 @@ TEST_CASE("Programs whose tensors are split are those that are written out") {
       {"averages", "averages", "spatial=2x1"},
       {"averages-three", "averages", "spatial=3"},
       {"ring-three", "attention", "cp=3,attention=ring"},
-      {"heads-split", "gpt", "tp=2,cp=2,attention=all-to-all,sequence_parallel=on", "alone"},
+      {"heads-split", "many-heads", "tp=2,cp=2,attention=all-to-all,sequence_parallel=on", "alone"},
       {"experts-split", "experts", "dp=2,ep=2,tp=2,sequence_parallel=on", "alone"},
       {"fused", "attention", "dp=2,cp=2", "fused"},
   })));
