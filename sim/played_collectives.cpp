@@ -116,14 +116,15 @@ void Collectives::send(std::uint32_t which, std::uint32_t sender, std::uint32_t 
 }
 
 void Collectives::arrived(const Purpose& purpose, std::vector<int>& ended) {
-  const auto& a = active_[purpose.which];
+  auto& a = active_[purpose.which];
   const auto& sent = a.pattern->members[purpose.sender][purpose.step];
   const auto receiver = static_cast<std::uint32_t>(sent.to);
   const auto& step = a.pattern->members[receiver][sent.received_in];
   if (step.reduce) {
     const Bytes received(step.receive_count * a.call.member.element_bytes);
-    const double seconds = (received / reduction_).value() * messages_.factor();
-    network_.alarm(network_.now() + seconds, token_of(Occasion::Reduced, static_cast<std::uint64_t>(purpose.which) << 32 | receiver));
+    auto& until = a.members[receiver].adds_until;
+    until = std::max(until, network_.now()) + (received / reduction_).value() * messages_.factor();
+    network_.alarm(until, token_of(Occasion::Reduced, static_cast<std::uint64_t>(purpose.which) << 32 | receiver));
   } else {
     part_ended(purpose.which, receiver, ended);
   }

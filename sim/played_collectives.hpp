@@ -50,6 +50,7 @@ class Collectives {
     bool joined = false;
     std::uint32_t step = 0, end = 0;  ///< steps under way: the first one, and the one behind the last
     int unfinished = 0;               ///< of their messages and additions
+    double adds_until = 0;            ///< one part after the other
   };
   struct Active {
     std::shared_ptr<const StepPattern> pattern;
