@@ -1,6 +1,8 @@
 #include "predict/group_links.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <set>
 
 #include "plan/collectives/swing.hpp"
 #include "platforms/traffic.hpp"
@@ -44,10 +46,72 @@ GroupLinks::GroupLinks(const plan::Program& program, const platforms::Platform& 
                        const costmodel::CostModel& model)
     : program_(program), platform_(platform), fabric_(fabric), model_(model) {}
 
+GroupLinks::Crossings GroupLinks::crossings_of(std::size_t axis, std::span<const int> ranks) const {
+  const auto size = static_cast<std::size_t>(program_.axes[axis].size);
+  const std::set<int> among(ranks.begin(), ranks.end());
+  Crossings crossings;
+  platforms::Route route;
+  for (const int from : ranks)
+    for (const int to : plan::group(program_, from, axis)) {
+      if (to == from || !among.contains(to)) continue;
+      fabric_.route(from, to, route);
+      const auto places = static_cast<std::size_t>(plan::coordinate(program_, from, axis)) * size +
+                          static_cast<std::size_t>(plan::coordinate(program_, to, axis));
+      for (const auto link : route.links) {
+        auto& messages = crossings[link];
+        messages.resize(size * size);
+        ++messages[places];
+      }
+    }
+  return crossings;
+}
+
+/// Of the ranks on the nodes of a group: where nodes share no network nobody else crosses its links.
+GroupLinks::Crossings GroupLinks::crossings_near(GroupMember member) const {
+  std::set<int> near;
+  for (const int rank : plan::group(program_, member.rank, member.axis)) {
+    const int first = rank - platforms::place(platform_, rank).local;
+    for (int other = first; other < std::min(first + platforms::node_of(platform_, rank).devices, program_.ranks); ++other)
+      near.insert(other);
+  }
+  return crossings_of(member.axis, std::vector(near.begin(), near.end()));
+}
+
+plan::MemberWays GroupLinks::ways(GroupMember member) {
+  const auto members = plan::group(program_, member.rank, member.axis);
+  const bool shared = crosses_network(program_, fabric_);
+  if (shared && !crossings_.contains(member.axis)) {
+    std::vector<int> all(static_cast<std::size_t>(program_.ranks));
+    std::iota(all.begin(), all.end(), 0);
+    crossings_.emplace(member.axis, crossings_of(member.axis, all));
+  }
+  const auto near = shared ? Crossings{} : crossings_near(member);
+  const auto& crossings = shared ? crossings_.at(member.axis) : near;
+  plan::MemberWays known;
+  std::vector<std::uint32_t> links;
+  for (const int from : members)
+    for (const int to : members) {
+      const auto route = fabric_.route(from, to);
+      known.ways.push_back({route.latency, {}});
+      links.insert(links.end(), route.links.begin(), route.links.end());
+    }
+  std::ranges::sort(links);
+  links.erase(std::unique(links.begin(), links.end()), links.end());
+  for (const auto link : links) {
+    const auto& messages = crossings.at(link);
+    for (std::size_t way = 0; way < messages.size(); ++way)
+      if (messages[way] > 0)
+        known.ways[way].shares.push_back({static_cast<std::uint32_t>(known.links), fabric_.link(link).bandwidth / messages[way]});
+    ++known.links;
+  }
+  return known;
+}
+
 const plan::CollectiveLinks& GroupLinks::of(GroupMember member) {
   const std::pair key{member.axis, member.rank};
   if (const auto known = known_.find(key); known != known_.end()) return known->second;
   auto links = measured(member);
+  if (program_.axes[member.axis].size <= plan::kMostKnownMembers) links.members = ways(member);
   if (links.ranks_per_node < program_.axes[member.axis].size) {
     const auto& far = distances(member.axis);
     links.around = far.around;

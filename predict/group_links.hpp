@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -32,7 +33,13 @@ class GroupLinks {
   struct Distances {
     std::vector<plan::NetworkPath> around, across, swinging;
   };
+  /// Messages that cross a link, by places of sender and receiver in their groups: [from * size + to].
+  using Crossings = std::unordered_map<std::uint32_t, std::vector<int>>;
   [[nodiscard]] plan::CollectiveLinks measured(GroupMember) const;
+  [[nodiscard]] plan::MemberWays ways(GroupMember);
+  /// Of every group along the axis that has members among the ranks, between these.
+  [[nodiscard]] Crossings crossings_of(std::size_t axis, std::span<const int> ranks) const;
+  [[nodiscard]] Crossings crossings_near(GroupMember) const;
   [[nodiscard]] const Distances& distances(std::size_t axis);
 
   const plan::Program& program_;
@@ -41,6 +48,7 @@ class GroupLinks {
   const costmodel::CostModel& model_;
   std::map<std::pair<std::size_t, int>, plan::CollectiveLinks> known_;
   std::map<std::size_t, Distances> distances_;
+  std::map<std::size_t, Crossings> crossings_;  ///< of all ranks, where groups share a network
 };
 
 /// Messages between stages, while every rank of the sender's stage sends the same. Looked up once for every rank that is asked about.

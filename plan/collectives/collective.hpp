@@ -37,6 +37,22 @@ struct NetworkPath {
   BytesPerSecond bandwidth;
 };
 
+/// Links that messages between the members of a small group cross, numbered from 0: for algorithms whose ranks send to several at a time.
+struct MemberWays {
+  struct Share {
+    std::uint32_t link = 0;
+    BytesPerSecond bandwidth;  ///< of the link, to each of the messages that all groups along the axis send between these two places
+  };
+  struct Way {
+    Seconds latency;
+    std::vector<Share> shares;
+  };
+  std::size_t links = 0;
+  std::vector<Way> ways;  ///< [from * ranks + to]
+};
+/// Members of a group of which the ways are known.
+inline constexpr int kMostKnownMembers = 8;
+
 /// Links as a collective sees them: ranks of one node share `inner` links, nodes are joined by `outer` ones.
 struct CollectiveLinks {
   Seconds inner_latency, outer_latency;
@@ -49,6 +65,7 @@ struct CollectiveLinks {
   /// [k]: every rank sends to the one 2^k further around its group; ranks exchange with those whose number differs in bit k, or with their
   /// partner of step k of swing. Empty: messages share nothing of the network, and are as quick however far they go.
   std::vector<NetworkPath> around{}, across{}, swinging{};
+  MemberWays members{};  ///< of at most kMostKnownMembers; else nothing is known
 
   static constexpr BytesPerSecond kUnlimited{std::numeric_limits<double>::infinity()};
 };
@@ -71,7 +88,8 @@ struct CollectiveRow {
   /// vector of an AllGather blocks follow each other from the rank's own one on. Steps of AllGather and ReduceScatter begin and end at
   /// blocks: their positions stay right where blocks have other sizes.
   std::int64_t (*memory)(int rank, int ranks, std::int64_t count) = nullptr;
-  /// False: the closed form is never less than the time of the steps, but pipelines may run ahead of it.
+  /// False: the closed form is never less than the time of the steps, but pipelines may run ahead of it. Of packed trees it is within a few
+  /// per cent of that time, to either side.
   bool exact = true;
   /// Ranks put parts into each other's memory and notify each other (exec/comm/one_sided.hpp). Taken where a plan names it: the closed
   /// form is that of messages, so it says nothing of which are quicker.

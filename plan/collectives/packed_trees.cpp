@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "base/error.hpp"
 #include "plan/collectives/algorithm_rows.hpp"
@@ -19,7 +20,7 @@ constexpr double kPackedTreesAssumedElementBytes = 4;  ///< the closed form know
 constexpr int kRounds = 600;                           ///< of the packing
 constexpr double kStep = 0.04;                         ///< by how much a used link becomes longer; smaller packs tighter in more rounds
 constexpr double kSmallestShare = 0.02;                ///< trees below cost more messages than they carry
-constexpr int kMostRanks = 8;  ///< of the table's row: larger groups are nodes of equal devices, for which there are rings
+constexpr int kMostRanks = kMostKnownMembers;  ///< of the table's row: larger groups are nodes of equal devices, for which there are rings
 
 int packed_trees_chunks_of(std::int64_t count) {
   return static_cast<int>(std::clamp<std::int64_t>(count / kPackedTreesChunkElements, 1, kPackedTreesMostChunks));
@@ -120,6 +121,10 @@ std::map<Edge, double> loads(const std::vector<PackedTrees::Tree>& trees) {
   return load;
 }
 
+/// The slots in which the first chunk moves between `rank` and its parent.
+int going_up(const PackedTrees::Tree& tree, int rank) { return tree.height[static_cast<std::size_t>(rank)]; }
+int going_down(const PackedTrees::Tree& tree, int rank) { return tree.levels + tree.depth[static_cast<std::size_t>(rank)] - 1; }
+
 }  // namespace
 
 double Wiring::between(int a, int b) const { return capacity[static_cast<std::size_t>(a * ranks + b)]; }
@@ -156,12 +161,6 @@ double PackedTrees::rate() const {
   return 1 / fullest;
 }
 
-int PackedTrees::slots(int chunks) const {
-  int levels = 0;
-  for (const auto& tree : trees_) levels = std::max(levels, tree.levels);
-  return trees_.empty() ? 0 : 2 * levels + chunks - 1;
-}
-
 std::vector<CollectiveStep> PackedTrees::steps(int rank, std::int64_t count) const {
   const int chunks = packed_trees_chunks_of(count);
   std::map<int, std::vector<CollectiveStep>> slots;
@@ -175,10 +174,8 @@ std::vector<CollectiveStep> PackedTrees::steps(int rank, std::int64_t count) con
       if (up < 0 || (rank != v && rank != up)) continue;
       for (int c = 0; c < chunks; ++c) {
         const Range chunk = part(share, chunks, c);
-        const int going_up = tree.height[static_cast<std::size_t>(v)] + c,
-                  going_down = tree.levels + tree.depth[static_cast<std::size_t>(v)] - 1 + c;
-        slots[going_up].push_back(rank == v ? sending(up, chunk) : receiving(v, chunk, true));
-        slots[going_down].push_back(rank == v ? receiving(up, chunk, false) : sending(v, chunk));
+        slots[going_up(tree, v) + c].push_back(rank == v ? sending(up, chunk) : receiving(v, chunk, true));
+        slots[going_down(tree, v) + c].push_back(rank == v ? receiving(up, chunk, false) : sending(v, chunk));
       }
     }
   }
@@ -191,33 +188,55 @@ std::vector<CollectiveStep> PackedTrees::steps(int rank, std::int64_t count) con
   return steps;
 }
 
-double PackedTrees::most_added() const {
-  std::vector<double> added(static_cast<std::size_t>(wiring_.ranks), 0.0);
+std::set<int> PackedTrees::changes(int chunks) const {
+  std::set<int> slots;
   for (const auto& tree : trees_)
-    for (const int up : tree.parent)
-      if (up >= 0) added[static_cast<std::size_t>(up)] += tree.share;
-  return *std::ranges::max_element(added);
+    for (int v = 0; v < wiring_.ranks; ++v)
+      if (tree.parent[static_cast<std::size_t>(v)] >= 0)
+        for (const int first : {going_up(tree, v), going_down(tree, v)}) slots.insert({first, first + chunks});
+  return slots;
 }
 
-Seconds PackedTrees::slots_time(Bytes size, double load, const Costs& costs) const {
-  const int chunks = packed_trees_chunks_of(static_cast<std::int64_t>(size.value() / kPackedTreesAssumedElementBytes));
-  const Bytes chunk = size / static_cast<double>(chunks);
-  return static_cast<double>(slots(chunks)) * (costs.latency + chunk * load / costs.unit + chunk * most_added() / costs.reduction);
+std::vector<PackedTrees::Message> PackedTrees::at_work(int slot, int chunks) const {
+  const auto ranks = static_cast<std::size_t>(wiring_.ranks);
+  std::vector<double> up(ranks * ranks, 0.0), down(up);
+  for (const auto& tree : trees_)
+    for (int v = 0; v < wiring_.ranks; ++v) {
+      const int above = tree.parent[static_cast<std::size_t>(v)];
+      if (above < 0) continue;
+      const auto moves = [&](int first) { return first <= slot && slot < first + chunks; };
+      if (moves(going_up(tree, v))) up[static_cast<std::size_t>(v * wiring_.ranks + above)] += tree.share;
+      if (moves(going_down(tree, v))) down[static_cast<std::size_t>(above * wiring_.ranks + v)] += tree.share;
+    }
+  std::vector<Message> messages;
+  for (int from = 0; from < wiring_.ranks; ++from)
+    for (int to = 0; to < wiring_.ranks; ++to) {
+      const auto pair = static_cast<std::size_t>(from * wiring_.ranks + to);
+      if (up[pair] > 0) messages.push_back({from, to, up[pair], true});
+      if (down[pair] > 0) messages.push_back({from, to, down[pair], false});
+    }
+  return messages;
 }
 
-Seconds PackedTrees::time(Bytes size, const Costs& costs) const { return trees_.empty() ? Seconds{} : slots_time(size, 1 / rate(), costs); }
-
-Seconds PackedTrees::time_with_ports(Bytes size, const Costs& costs) const {
+Seconds PackedTrees::time(Bytes size, const SlotEnds& slot_ends) const {
   if (trees_.empty()) return {};
-  std::vector<double> port(static_cast<std::size_t>(wiring_.ranks), 0.0), messages(port);
-  for (const auto& [edge, load] : loads(trees_))
-    for (const int end : {edge.first, edge.second}) port[static_cast<std::size_t>(end)] += load;
-  for (const auto& tree : trees_)
-    for (std::size_t v = 0; v < tree.parent.size(); ++v)
-      if (const int up = tree.parent[v]; up >= 0) ++messages[v], ++messages[static_cast<std::size_t>(up)];
-  Costs in_turn = costs;
-  in_turn.latency = costs.latency * *std::ranges::max_element(messages);
-  return slots_time(size, *std::ranges::max_element(port), in_turn);
+  const int chunks = packed_trees_chunks_of(static_cast<std::int64_t>(size.value() / kPackedTreesAssumedElementBytes));
+  std::vector<Seconds> come(static_cast<std::size_t>(wiring_.ranks)), next(come);
+  int slot = 0;
+  for (const int end : changes(chunks)) {
+    const auto messages = slot < end ? at_work(slot, chunks) : std::vector<Message>{};
+    const auto ends = slot_ends(messages, size / static_cast<double>(chunks));
+    for (; slot < end; ++slot) {
+      for (std::size_t m = 0; m < messages.size(); ++m) {
+        const auto from = static_cast<std::size_t>(messages[m].from), to = static_cast<std::size_t>(messages[m].to);
+        const Seconds begin = std::max(come[from], come[to]);
+        next[from] = std::max(next[from], begin + ends[m].sent);
+        next[to] = std::max(next[to], begin + ends[m].received);
+      }
+      come = next;
+    }
+  }
+  return *std::ranges::max_element(come);
 }
 
 namespace {
@@ -244,14 +263,100 @@ std::vector<CollectiveStep> packed_tree_steps(int rank, int ranks, std::int64_t 
   return usual_trees(ranks).steps(rank, count);
 }
 
+/// Where no routes are known: ports of ranks, inside nodes and between them, and what a node has of either for all of its ranks.
+MemberWays ways_by_ports(int ranks, const CollectiveLinks& links) {
+  enum Port : std::uint32_t { InnerOut, InnerIn, InnerOfNode, OuterOut, OuterIn, OutOfNode, IntoNode, Ports };
+  MemberWays known;
+  known.links = static_cast<std::size_t>(ranks) * Ports;
+  const auto link = [](Port port, int at) { return static_cast<std::uint32_t>(at) * Ports + port; };
+  for (int from = 0; from < ranks; ++from)
+    for (int to = 0; to < ranks; ++to) {
+      const int node = from / links.ranks_per_node, other = to / links.ranks_per_node;
+      auto& way = known.ways.emplace_back();
+      if (node == other) {
+        way = {links.inner_latency,
+               {{link(InnerOut, from), links.inner_bandwidth},
+                {link(InnerIn, to), links.inner_bandwidth},
+                {link(InnerOfNode, node), links.node_inner}}};
+        continue;
+      }
+      const int distance = std::abs(to - from);
+      const auto* path = path_of(links.around, std::min(distance, ranks - distance));
+      const auto bandwidth = path == nullptr ? links.outer_bandwidth : std::min(links.outer_bandwidth, path->bandwidth);
+      way = {path == nullptr ? links.outer_latency : std::max(links.outer_latency, path->latency),
+             {{link(OuterOut, from), bandwidth},
+              {link(OuterIn, to), bandwidth},
+              {link(OutOfNode, node), links.node_outer},
+              {link(IntoNode, other), links.node_outer}}};
+    }
+  return known;
+}
+
+/// What goes over a link, or is added at a rank.
+struct Occupied {
+  Seconds begin, takes;
+};
+/// When all of them are done: from some beginning on that one and all that begin later follow each other.
+Seconds done_with_all(std::vector<Occupied>& taken) {
+  std::ranges::sort(taken, std::greater<>{}, &Occupied::begin);
+  Seconds end, later;
+  for (const auto& one : taken) {
+    later += one.takes;
+    end = std::max(end, one.begin + later);
+  }
+  return end;
+}
+/// When one of those that share a link alike is done, at the latest: of longer ones no more is done until then than of itself.
+Seconds done_with_one(const Occupied& own, const std::vector<Occupied>& taken) {
+  Seconds end = own.begin;
+  for (const auto& other : taken) end += std::min(other.takes, own.takes);
+  return end;
+}
+
+/// How long the messages of a slot take, which share links, and what ranks add of them one after the other.
+class SlotLoads {
+ public:
+  SlotLoads(int ranks, const CollectiveLinks& links) : ranks_(ranks), reduction_(links.reduction), ways_(links.members) {
+    if (ways_.ways.empty()) ways_ = ways_by_ports(ranks, links);
+  }
+
+  [[nodiscard]] std::vector<PackedTrees::Ends> ends_of(std::span<const PackedTrees::Message> messages, Bytes chunk) const {
+    std::vector<std::vector<Occupied>> links(ways_.links), adders(static_cast<std::size_t>(ranks_));
+    for (const auto& m : messages)
+      for (const auto& share : way(m).shares) links[share.link].push_back(occupied(m, chunk, share));
+    std::vector<Seconds> done, added;
+    for (auto& taken : links) done.push_back(done_with_all(taken));
+    std::vector<PackedTrees::Ends> ends;
+    for (const auto& m : messages) {
+      Seconds arrived = way(m).latency;
+      for (const auto& share : way(m).shares)
+        arrived = std::max(arrived, std::min(done[share.link], done_with_one(occupied(m, chunk, share), links[share.link])));
+      ends.push_back({arrived, arrived});
+      if (m.reduce) adders[static_cast<std::size_t>(m.to)].push_back({arrived, chunk * m.share / reduction_});
+    }
+    for (auto& taken : adders) added.push_back(done_with_all(taken));
+    for (std::size_t n = 0; n < messages.size(); ++n)
+      if (messages[n].reduce) ends[n].received = added[static_cast<std::size_t>(messages[n].to)];
+    return ends;
+  }
+
+ private:
+  [[nodiscard]] const MemberWays::Way& way(const PackedTrees::Message& m) const {
+    return ways_.ways[static_cast<std::size_t>(m.from * ranks_ + m.to)];
+  }
+  [[nodiscard]] Occupied occupied(const PackedTrees::Message& m, Bytes chunk, const MemberWays::Share& share) const {
+    return {way(m).latency, chunk * m.share / share.bandwidth};
+  }
+
+  int ranks_;
+  BytesPerSecond reduction_;
+  MemberWays ways_;
+};
+
 Seconds packed_trees_time_of(int ranks, Bytes size, const CollectiveLinks& links) {
   if (ranks > kMostRanks) return hierarchical_all_reduce().closed_form(ranks, size, links);
-  const bool inner = one_node(ranks, links);
-  const Seconds latency = inner ? links.inner_latency : std::max(links.inner_latency, links.outer_latency);
-  // Ranks of a node send at a time, and share its bus and its cards.
-  const auto within = std::min(links.inner_bandwidth, links.node_inner / links.ranks_per_node);
-  const auto bandwidth = inner ? within : std::min({within, links.outer_bandwidth, links.node_outer / links.ranks_per_node});
-  return usual_trees(ranks).time_with_ports(size, {latency, bandwidth, links.reduction});
+  const SlotLoads loads(ranks, links);
+  return usual_trees(ranks).time(size, [&](auto messages, Bytes chunk) { return loads.ends_of(messages, chunk); });
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 // Blink (Wang et al., MLSys 2020): where devices are wired unevenly, a ring leaves links idle. Spanning trees are packed into the links
 // instead, each carries a share of the vector up to its root and down again, in chunks, and all links work.
 
+#include <functional>
+#include <set>
+#include <span>
 #include <vector>
 
 #include "plan/collectives/collective.hpp"
@@ -38,20 +41,26 @@ class PackedTrees {
   [[nodiscard]] double rate() const;
   /// Steps of an all-reduce.
   [[nodiscard]] std::vector<CollectiveStep> steps(int rank, std::int64_t count) const;
-  /// Slots of chunks, each as long as its fullest link and its busiest adder: (2 L + k - 1)(a + max link chunk bytes / capacity + g max
-  /// adds), L levels of the highest tree, k chunks. `unit`: bandwidth of a link of capacity 1. Ranks may run ahead of the slots.
-  struct Costs {
-    Seconds latency;
-    BytesPerSecond unit, reduction;
+  /// What goes from one rank to another in a slot: of a chunk of the vector the shares of all trees, upwards to be added, or down.
+  struct Message {
+    int from = 0, to = 0;
+    double share = 0;
+    bool reduce = false;
   };
-  [[nodiscard]] Seconds time(Bytes size, const Costs&) const;
-  /// The same where all messages of a rank take turns at one port of bandwidth `unit` each way.
-  [[nodiscard]] Seconds time_with_ports(Bytes size, const Costs&) const;
+  /// Seconds from when both ends of a message have come to its slot until each of them is done with it.
+  struct Ends {
+    Seconds sent, received;
+  };
+  /// Of messages that begin together, in their order; `chunk`: of the whole vector.
+  using SlotEnds = std::function<std::vector<Ends>(std::span<const Message>, Bytes chunk)>;
+  /// Chunks fill the trees, keep all their edges busy and drain away: 2 L + k - 1 slots for L levels of the highest tree and k chunks. A
+  /// rank comes to its next slot when its messages of this one are done.
+  [[nodiscard]] Seconds time(Bytes size, const SlotEnds&) const;
 
  private:
-  [[nodiscard]] int slots(int chunks) const;
-  [[nodiscard]] Seconds slots_time(Bytes size, double load, const Costs&) const;
-  [[nodiscard]] double most_added() const;
+  /// Where an edge begins or ends to be at work.
+  [[nodiscard]] std::set<int> changes(int chunks) const;
+  [[nodiscard]] std::vector<Message> at_work(int slot, int chunks) const;
 
   Wiring wiring_;
   std::vector<Tree> trees_;

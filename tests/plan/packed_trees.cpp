@@ -93,28 +93,90 @@ TEST_CASE("every rank ends with the sum on irregular wirings") {
     }
 }
 
-TEST_CASE("steps take no longer than the closed form, and no less than the fullest link needs") {
+TEST_CASE("steps take the time of their slots, and no less than the fullest link needs") {
   for (const auto& gpus : std::vector<std::vector<int>>{{0, 1, 3, 5}, {0, 1, 2, 3, 4}, {0, 1, 3, 4, 5, 7}, {0, 1, 2, 3, 4, 5, 6, 7}}) {
     const auto wiring = dgx1_wiring(gpus);
     const PackedTrees trees(wiring);
     const std::int64_t count = 16384 * 32;
     const auto steps = steps_on(trees, wiring.ranks, count);
-    // A link's lanes are shared by the trees that use it: a message gets its tree's part of them.
+    // A link's lanes are shared by the trees that use it: all messages on it take as long as it is busy with a chunk of theirs.
     std::map<std::pair<int, int>, double> load;
     for (const auto& tree : trees.trees())
       for (int v = 0; v < wiring.ranks; ++v)
         if (const int up = tree.parent[static_cast<std::size_t>(v)]; up >= 0) load[std::minmax(v, up)] += tree.share;
-    const double chunk = 4.0 * 16384;
     const auto message = [&](int from, int to, Bytes) {
-      return Seconds(1e-6) + Bytes(chunk * load[std::minmax(from, to)]) / BytesPerSecond(kUnit * wiring.between(from, to));
+      return Seconds(1e-6) + Bytes(4.0 * 16384 * load[std::minmax(from, to)]) / BytesPerSecond(kUnit * wiring.between(from, to));
     };
-    const double played = Play(steps, {message, BytesPerSecond(1e12)}).run();
+    const double played = Play(steps, {message, BytesPerSecond(1e15)}).run();
     const Bytes size(4.0 * static_cast<double>(count));
-    const double closed = trees.time(size, {Seconds(1e-6), BytesPerSecond(kUnit), BytesPerSecond(1e12)}).value();
+    const auto ends = [&](std::span<const PackedTrees::Message> messages, Bytes chunk) {
+      CHECK(chunk.value() == Approx(4.0 * 16384));
+      std::vector<PackedTrees::Ends> all;
+      for (const auto& m : messages) all.push_back({message(m.from, m.to, {}), message(m.from, m.to, {})});
+      return all;
+    };
+    const double closed = trees.time(size, ends).value();
     INFO(wiring.ranks << " GPUs: played " << played << " s, closed form " << closed << " s");
-    CHECK(played <= closed * 1.001);
+    CHECK(played == Approx(closed).epsilon(1e-4));
     CHECK(played >= size.value() / (kUnit * trees.rate()) * 0.999);
   }
+}
+
+namespace {
+
+double chain_of_three(double bytes, const CollectiveLinks& links) {
+  return collective(CollectiveKind::AllReduce, "packed-trees").closed_form(3, Bytes(bytes), links).value();
+}
+
+/// Members wired in a row, each way 10 GB/s and 1 us, 3 us between the ends over both wires.
+CollectiveLinks row_of_three() {
+  CollectiveLinks links{Seconds(1e-6), Seconds(1e-6), BytesPerSecond(10e9), BytesPerSecond(10e9), BytesPerSecond(20e9), 3};
+  const auto way = [](double latency, const std::vector<std::uint32_t>& wires) {
+    MemberWays::Way made{Seconds(latency), {}};
+    for (const auto wire : wires) made.shares.push_back({wire, BytesPerSecond(10e9)});
+    return made;
+  };
+  links.members.links = 4;  // 0 to 1, 1 to 2, 1 to 0, 2 to 1
+  links.members.ways = {way(0, {}),     way(1e-6, {0}),    way(3e-6, {0, 1}), way(1e-6, {2}), way(0, {}),
+                        way(1e-6, {1}), way(3e-6, {3, 2}), way(1e-6, {3}),    way(0, {})};
+  return links;
+}
+
+}  // namespace
+
+TEST_CASE("the closed form of packed trees by hand, on one port for each rank") {
+  const auto& row = collective(CollectiveKind::AllReduce, "packed-trees");
+  // Two ranks have one tree of one level. 40 kB are one chunk: up 1 + 40 kB / 10 GB/s = 4 and 40 kB / 20 GB/s = 2 to add, down 1 + 4 us.
+  CollectiveLinks links{Seconds(1e-6), Seconds(7e-6), BytesPerSecond(10e9), BytesPerSecond(2e9), BytesPerSecond(20e9), 2};
+  CHECK(row.closed_form(2, Bytes(40e3), links).value() == Approx(12e-6));
+  // 3 chunks of 16,384 floats, 65,536 B each: 6.5536 us to move and half of that to add. The first goes up, the next two go up while one
+  // comes down, the last comes down: four slots of 1 + 6.5536, three of which add.
+  CHECK(row.closed_form(2, Bytes(3 * 65536.0), links).value() == Approx((4 * 7.5536 + 3 * 3.2768) * 1e-6));
+  // Between two nodes: 7 + 20 + 2, then 7 + 20 us; where the cards have half of that for all ranks of a node, 40 for 20.
+  links.ranks_per_node = 1;
+  CHECK(row.closed_form(2, Bytes(40e3), links).value() == Approx(56e-6));
+  links.node_outer = BytesPerSecond(1e9);
+  CHECK(row.closed_form(2, Bytes(40e3), links).value() == Approx(96e-6));
+  CHECK(row.closed_form(1, Bytes(40e3), links).value() == 0);
+  // Three ranks have two trees, each with half of the vector: two of a rank's edges share its port. See below which.
+  const auto trees = PackedTrees(dgx1_wiring({0, 1, 2})).trees();
+  REQUIRE(trees.size() == 2);
+  CHECK(trees[0].root == 1);
+  CHECK(trees[1].root == 2);
+  CHECK(trees[0].share == Approx(0.5));
+}
+
+TEST_CASE("messages of packed trees that cross one wire share it, and a rank adds them one after the other") {
+  // 60 kB, each tree has 30 kB: 3 us over a wire, 1.5 us to add. Up: 0 and 2 send to 1, 0 and 1 to 2. Wire 0-1 carries what goes from 0 to
+  // 1 and, 2 us later, to 2; wire 1-2 what goes from 1 and, 2 us later, from 0 to 2: both are free at 1 + 3 + 3 = 7. What goes from 2 to 1
+  // has its wire alone: 4. Rank 1 has added at 4 + 1.5 and 7 + 1.5 = 8.5, rank 2 both of its own, which come at 7, at 10. Down: rank 0 is
+  // there at 7. 1 sends to 0 and to 2, 2 to 0 and to 1. Wire 1-0 carries what comes from 1 and from 2, wire 2-1 what goes from 2 to either:
+  // 7 us; from 1 to 2 it takes 4. So what comes from 1 is there at 15.5, and what comes from 2 at 17.
+  CHECK(chain_of_three(60e3, row_of_three()) == Approx(17e-6));
+  // Additions that take as long as messages do: rank 1 has added at 4 + 3 and 7 + 3 = 10, rank 2 at 7 + 6 = 13, and all end at 20.
+  auto slow = row_of_three();
+  slow.reduction = BytesPerSecond(10e9);
+  CHECK(chain_of_three(60e3, slow) == Approx(20e-6));
 }
 
 TEST_CASE("ranks that no link reaches are refused") {

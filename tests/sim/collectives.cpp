@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "platforms/catalog.hpp"
 #include "predict/group_links.hpp"
 #include "sim/played_collectives.hpp"
 #include "tests/catch.hpp"
@@ -161,6 +162,49 @@ TEST_CASE("several messages of one step share the port") {
   CHECK(one_collective(3, "packed-trees", CollectiveKind::AllReduce, 1'000'000).simulated(cluster(1, 4, 0)) > 53.3 * us);
 }
 
+namespace {
+
+/// Replicas `inner` ranks apart, whose groups sum at the same time.
+Job packed_trees(int ranks, int inner, std::int64_t floats) {
+  Job job({{"tp", inner, 1}, {"dp", ranks, inner}}, 1);
+  const auto role = job.add_role(0, {});
+  const auto body = job.add_body(role, plan::BodyKind::Update);
+  job.add_collective(role, body, {CollectiveKind::AllReduce, "packed-trees", 1}, floats);
+  job.role(role).slots = {{body, 0}};
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("the closed form of packed trees is their steps' time, on ports, on wires and between nodes") {
+  struct Machine {
+    const char* name;
+    int inner;
+    double shorter, longer;  ///< of the closed form, over the time of the steps
+  };
+  // On switches and wires all but exact. On a torus messages of unlike length share a link for a part of their time only, and ranks that
+  // nothing holds back run ahead.
+  for (const auto& [name, inner, shorter, longer] : {Machine{"dgx1-v100", 1, 0.99, 1.1},
+                                                     {"dgx1-v100", 2, 0.99, 1.1},
+                                                     {"dgx-a100", 1, 0.999, 1.09},
+                                                     {"dgx-a100", 2, 0.99, 1.09},
+                                                     {"mi300x-8x", 1, 0.999, 1.03},
+                                                     {"alps-gh200", 1, 0.99, 1.02},
+                                                     {"jean-zay-a100", 2, 0.99, 1.09},
+                                                     {"xeon-2s-10gbe", 1, 0.99, 1.11},
+                                                     {"tpu-v5p-pod", 1, 0.98, 1.13},
+                                                     {"tpu-v3-pod", 2, 0.96, 1.16}})
+    for (const int ranks : {2, 3, 4, 7, 8})
+      for (const std::int64_t floats : {4'000, 1'000'000}) {
+        const auto platform = platforms::with_devices(platforms::load(name), ranks * inner);
+        const auto job = packed_trees(ranks, inner, floats);
+        INFO(name << ", " << ranks << " ranks that are " << inner << " apart, " << floats << " floats");
+        const double over = job.closed_form(platform) / job.simulated(platform);
+        CHECK(over > shorter);
+        CHECK(over < longer);
+      }
+}
+
 TEST_CASE("a binomial tree sends the vector once per level") {
   // 4 MB over 4 ranks: two levels of 2 + 40 us.
   check_both(one_collective(4, "binomial", CollectiveKind::Broadcast, 1'000'000), cluster(1, 4, 0), 84 * us);
@@ -174,7 +218,7 @@ TEST_CASE("every algorithm equals its closed form where blocks are even; pipelin
       for (const auto& platform : {cluster(1, 16, 0), cluster(ranks, 1, 1)}) {
         const double simulated = job.simulated(platform), closed = job.closed_form(platform);
         if (row.exact) CHECK(simulated == Approx(closed).epsilon(1e-9).margin(1e-15));
-        CHECK(simulated <= closed * (1 + 1e-9));
+        CHECK(simulated <= closed * (row.name == "packed-trees" ? 1.003 : 1 + 1e-9));
         if (ranks > 1) CHECK(simulated > 0);
       }
     }
