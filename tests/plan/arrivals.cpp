@@ -50,4 +50,14 @@ TEST_CASE("what several send at a time has a place each, and scratch counts") {
   CHECK_FALSE(arrive_by_turns(steps));
   steps = {{1, 0, 500, 1, 0, 500, true, false}};
   CHECK(arrive_by_turns(steps));
+  // Ranges that only touch have nothing in common, on either side.
+  steps = {{1, 0, 500, 1, 500, 500, true, false}};
+  CHECK(arrive_by_turns(steps));
+  CHECK_FALSE(overlap_of(steps).any);
+  steps = {{1, 500, 500, 1, 0, 500, true, false}};
+  CHECK(arrive_by_turns(steps));
+  CHECK_FALSE(overlap_of(steps).same);
+  steps = {{1, 499, 500, 1, 0, 500, true, false}};
+  CHECK(overlap_of(steps).any);
+  CHECK_FALSE(arrive_by_turns(steps));
 }
