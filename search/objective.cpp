@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "base/names.hpp"
 #include "base/parse_number.hpp"
 #include "predict/memory_risk.hpp"
 
@@ -84,6 +85,8 @@ constexpr std::array kLimits{
              [](const Outlook&, double) { return 0.0; }, count_text},
 };
 
+constexpr std::string_view kFrontOfAll = "pareto";
+
 double over(double value, double most) { return value <= most ? 0 : std::log(value / most); }
 
 }  // namespace
@@ -91,19 +94,24 @@ double over(double value, double most) { return value <= most ? 0 : std::log(val
 std::span<const ObjectiveRow> objective_table() { return kObjectives; }
 std::span<const LimitRow> limit_table() { return kLimits; }
 
+std::string_view objective_name(const std::string& text) {
+  auto names = names_of_rows(kObjectives, &ObjectiveRow::name);
+  names.push_back(kFrontOfAll);
+  if (const auto found = find_name(text, names)) return *found;
+  throw BadInput("--objective", "\"" + text + "\" is unknown; use " + joined(kObjectives, ", ", &ObjectiveRow::name) + " or pareto");
+}
+
 const ObjectiveRow* objective(const std::string& name) {
-  if (name == "pareto") return nullptr;
-  for (const auto& row : kObjectives)
-    if (row.name == name) return &row;
-  throw BadInput("--objective", "\"" + name + "\" is unknown; use " + joined(kObjectives, ", ", &ObjectiveRow::name) + " or pareto");
+  const auto known = objective_name(name);
+  return known == kFrontOfAll ? nullptr : &*std::ranges::find(kObjectives, known, &ObjectiveRow::name);
 }
 
 double value_of(const ObjectiveRow* by, const Assessment& a) { return by == nullptr ? time_of(a) : by->value(a); }
 
 Limit parse_limit(const std::string& text) {
   const auto equals = text.find('=');
-  const auto name = text.substr(0, equals);
-  const auto row = std::ranges::find(kLimits, name, &LimitRow::name);
+  const auto name = find_name(text.substr(0, equals), names_of_rows(kLimits, &LimitRow::name));
+  const auto row = name ? std::ranges::find(kLimits, *name, &LimitRow::name) : kLimits.end();
   if (equals == std::string::npos || row == kLimits.end())
     throw BadInput("--limit " + text, "write one of " + joined(kLimits, ", ", [](const LimitRow& r) {
                                         return std::string(r.name) + "=" + std::string(r.example);

@@ -20,7 +20,9 @@ struct ObjectiveRow {
 };
 /// time, energy, cost, memory.
 [[nodiscard]] std::span<const ObjectiveRow> objective_table();
-/// nullptr for "pareto": all of them at once. Throws BadInput for any other name.
+/// The name of one of them, or "pareto", in whatever spelling. Throws BadInput for any other.
+[[nodiscard]] std::string_view objective_name(const std::string& text);
+/// nullptr for "pareto": all of them at once. Throws BadInput as objective_name() does.
 [[nodiscard]] const ObjectiveRow* objective(const std::string& name);
 
 /// What plans are put in order by: the objective, or time on a front.

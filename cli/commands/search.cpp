@@ -338,6 +338,7 @@ Action add_search(CLI::App& app) {
   app.add_option("-o,--output", o->output, "where to write the best plan");
   return [o](Terminal& terminal) {
     install_termination_handler();
+    o->objective = search::objective_name(o->objective);
     return search(*o, terminal);
   };
 }

@@ -121,6 +121,7 @@ TEST_CASE("a limit is kept, and one that nothing keeps is named with what comes 
   CHECK(parse_limit("energy=10MWh").most == Approx(36e9));
   CHECK(parse_limit("cost=20k").most == 20000);
   CHECK(parse_limit("out-of-memory=5%").most == Approx(0.05));
+  CHECK(parse_limit("Out_of_Memory=5%").row == parse_limit("out-of-memory=5%").row);
   CHECK(parse_limit("out-of-memory=0.2").most == Approx(0.2));
 }
 
