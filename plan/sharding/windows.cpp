@@ -61,8 +61,10 @@ Range rows_of(const Axis& a, const WindowSides& sides, bool large, Range block) 
   return {std::min(seen.begin, block.begin), std::max(seen.end, block.end)};
 }
 
-bool counts_alike(const graph::Window& w, std::size_t axis, const graph::Attributes& attributes) {
-  return (w.low[axis] == 0 && w.high[axis] == 0) || attributes.integer("count_include_pad", 0) != 0;
+/// Is every window divided by as many elements as any other? A block's kernel is told to count padding, that of axes which are whole, too.
+bool counts_alike(const graph::Window& w, const graph::Attributes& attributes) {
+  const auto pads = [](std::int64_t rows) { return rows != 0; };
+  return attributes.integer("count_include_pad", 0) != 0 || (std::ranges::none_of(w.low, pads) && std::ranges::none_of(w.high, pads));
 }
 
 }  // namespace
@@ -84,7 +86,7 @@ std::int32_t halo_number(const WindowedNode& n, std::size_t operand) {
   const WindowSides& sides = *sides_of(n);
   const Axis a = axis_in(n, sides);
   if ((sides.sums_positions && static_cast<int>(operand) == sides.small)) return 0;
-  if (a.span == 1 && a.stride == 1 && a.low == 0 && a.high == 0) return 0;
+  if (a.span == 1 && a.stride == 1) return 0;  // nor is there padding, which is less than the span
   Hasher hash;
   hash.add(std::int64_t{by_small(sides)}).add(std::int64_t{static_cast<int>(operand) == sides.large});
   for (const std::int64_t x : {a.stride, a.low, a.span, a.large, a.small}) hash.add(x);
@@ -145,7 +147,7 @@ bool can_cut(const WindowedNode& n, std::int64_t blocks) {
   if (is_resized(n)) return can_cut_resized(n, blocks);
   const WindowSides* sides = sides_of(n);
   if (!sides || n.view.attributes.integer("ceil_mode", 0) != 0) return false;
-  if (sides->averages && !counts_alike(window_in(n, *sides), n.axis, n.view.attributes)) return false;
+  if (sides->averages && !counts_alike(window_in(n, *sides), n.view.attributes)) return false;
   const Axis a = axis_in(n, *sides);
   const std::int64_t dealt = by_small(*sides) ? a.small : a.large;
   for (std::int64_t r = 0; r < blocks; ++r) {

@@ -78,8 +78,7 @@ class Mesh {
   /// The whole tensor from its parts; copies must agree.
   Bytes assembled(TensorId t) const {
     const Layout all_replicated(s_.axes.size());
-    const Bytes first = wanted_at(t, all_replicated, 0, s_.dims->of(t));
-    return first;
+    return wanted_at(t, all_replicated, 0, s_.region(s_.dims->of(t), all_replicated, at_[0]));
   }
 
   /// Largest difference between copies of a replicated part.
@@ -133,15 +132,15 @@ class Mesh {
     return out;
   }
 
-  /// The part of `t` under layout `want` at coordinate number c, gathered from the parts under its own layout.
-  Bytes wanted_at(TensorId t, const Layout& want, std::size_t c, const TensorDims& dims) const {
+  /// What coordinate number c holds of `t` under layout `want`, `region`, gathered from the parts under its own layout.
+  Bytes wanted_at(TensorId t, const Layout& want, std::size_t c, const Region& region) const {
     const Layout& have = s_.layout(t);
     const TensorType& type = g_[t].type;
     if (have == want) return local_[index(t)][c];
     Bytes global = zeros(type);
     // Of a whole tensor that is wanted as a sum, coordinate 0 keeps it and the others hold zero.
     for (std::size_t a = 0; a < have.size(); ++a) {
-      if (have[a].replicated() && want[a].partial() && at_[c][a] != 0) return cut(global, type, s_.region(dims, want, at_[c]));
+      if (have[a].replicated() && want[a].partial() && at_[c][a] != 0) return cut(global, type, region);
     }
     for (std::size_t from = 0; from < at_.size(); ++from) {
       bool counts = true;
@@ -155,7 +154,7 @@ class Mesh {
                        [&](std::size_t local, std::size_t to) { add(global, to, bytes, local, type.dtype); });
     }
     if (adds_exponentials(have)) apply(global, [](double x) { return std::log(x); });
-    return cut(global, type, s_.region(dims, want, at_[c]));
+    return cut(global, type, region);
   }
 
   static bool adds_exponentials(const Layout& have) {
@@ -208,11 +207,10 @@ class Mesh {
         continue;
       }
       const Layout& want = s_.wanted[index(id)][i];
-      const TensorDims& dims = s_.dims->of_operand(id, i);
-      const Bytes bytes = g_[t].role == TensorRole::Constant ? cut(constants_[index(t)], g_[t].type, s_.region(dims, want, at_[c]))
-                                                             : wanted_at(t, want, c, dims);
-      operands.push_back(Operand{{g_[t].type.dtype, s_.operand_shape(id, i, at_[c])}, Shape(dims.size()), bytes});
-      const auto region = s_.region(dims, want, at_[c]);
+      const Region region = s_.operand_region(id, i, want, at_[c]);
+      const Bytes bytes =
+          g_[t].role == TensorRole::Constant ? cut(constants_[index(t)], g_[t].type, region) : wanted_at(t, want, c, region);
+      operands.push_back(Operand{{g_[t].type.dtype, s_.operand_shape(id, i, at_[c])}, Shape(region.size()), bytes});
       for (std::size_t d = 0; d < region.size(); ++d) operands.back()->origin[d] = region[d].empty() ? 0 : region[d].front().begin;
     }
     return operands;
@@ -231,7 +229,8 @@ class Mesh {
       origins.push_back(t == TensorId::None ? Shape{} : s_.origin(t, s_.layout(t), at_[c]));
     }
     const std::vector<Format> in_formats(in.size()), out_formats(out.size());
-    const auto kernel = exec::make_reference_kernel({graph::schema(node), node.attributes, in, out, in_formats, out_formats, 1});
+    const auto attributes = s_.attributes_on(id, at_[c]).value_or(node.attributes);
+    const auto kernel = exec::make_reference_kernel({graph::schema(node), attributes, in, out, in_formats, out_formats, 1});
     std::vector<exec::TensorView> in_views, out_views;
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (operands[i])
