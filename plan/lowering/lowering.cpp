@@ -53,17 +53,6 @@ void warn_about_idle_keys(const graph::TrainingGraph& training, Program& program
 
 std::string which_softmax(const NoRing& n, const graph::Graph& g) { return "attention of " + g[n.softmax].name + ": " + n.reason; }
 
-/// Attention that has another form than the plan asks for.
-void check_rings(const Sharding& sharding, const graph::Graph& g, Program& program) {
-  if (program.plan.attention != AttentionForm::Ring || program.plan.cp == 1) return;
-  if (sharding.rings.empty())
-    throw Refusal(
-        "plan: cp=" + std::to_string(program.plan.cp) + ",attention=ring: " +
-        (sharding.no_rings.empty() ? "the model has no attention that would gather keys" : which_softmax(sharding.no_rings.front(), g)));
-  for (const NoRing& n : sharding.no_rings)
-    program.warnings.push_back("attention=ring: keys and values are gathered for " + which_softmax(n, g));
-}
-
 /// Attention with fewer heads than there are ranks to exchange the sequence for them.
 void warn_about_heads(const Sharding& sharding, const graph::Graph& g, Program& program) {
   if (program.plan.attention != AttentionForm::AllToAll || program.plan.cp == 1) return;
@@ -78,6 +67,18 @@ void warn_about_heads(const Sharding& sharding, const graph::Graph& g, Program& 
     return program.warnings.push_back("attention=all-to-all: keys and values are gathered for attention of " + g[id].name +
                                       ": it has too few heads for cp=" + std::to_string(program.plan.cp));
   }
+}
+
+/// Attention that has another form than the plan asks for.
+void check_attention(const Sharding& sharding, const graph::Graph& g, Program& program) {
+  warn_about_heads(sharding, g, program);
+  if (program.plan.attention != AttentionForm::Ring || program.plan.cp == 1) return;
+  if (sharding.rings.empty())
+    throw Refusal(
+        "plan: cp=" + std::to_string(program.plan.cp) + ",attention=ring: " +
+        (sharding.no_rings.empty() ? "the model has no attention that would gather keys" : which_softmax(sharding.no_rings.front(), g)));
+  for (const NoRing& n : sharding.no_rings)
+    program.warnings.push_back("attention=ring: keys and values are gathered for " + which_softmax(n, g));
 }
 
 /// On one stage, in one pass.
@@ -457,8 +458,7 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   const auto& sharding = *sharded;
   refuse_barriers(training.graph, sharding);
   refuse_exchanged_samples(training.graph, sharding);
-  check_rings(sharding, training.graph, program);
-  warn_about_heads(sharding, training.graph, program);
+  check_attention(sharding, training.graph, program);
   warn_about_replicas(sharding, training.graph, program);
   warn_about_idle_keys(training, program);
   warn_about_statistics(training.graph, program);
