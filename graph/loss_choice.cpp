@@ -10,6 +10,8 @@
 namespace rehearsal::graph {
 namespace {
 
+constexpr std::string_view kNoLoss = "none";
+
 bool is_loss_output(const Graph& model, TensorId t) {
   const Tensor& tensor = model[t];
   if (!is_float(tensor.type.dtype) || element_count(tensor.type.shape) != 1) return false;
@@ -19,7 +21,7 @@ bool is_loss_output(const Graph& model, TensorId t) {
 std::string names_of_losses(const Graph& model) {
   std::string text;
   for (const LossRow& row : loss_table()) text += std::string(row.name) + ", ";
-  text += "none, or an output of the model:";
+  text += std::string(kNoLoss) + ", or an output of the model:";
   for (const TensorId t : model.outputs()) text += " '" + model[t].name + "'";
   return text;
 }
@@ -47,14 +49,15 @@ class LossChoiceChoice {
   }
 
   void choose_loss(const std::string& name) {
-    if (name == "none") return;
     const auto rows = loss_table();
-    const auto row = std::ranges::find(rows, name, &LossRow::name);
-    if (row != rows.end()) return use_row(*row);
+    auto names = names_of_rows(rows, &LossRow::name);
+    names.emplace_back(kNoLoss);
     const auto& outputs = model_.outputs();
     const bool names_output = std::ranges::any_of(outputs, [&](TensorId t) { return model_[t].name == name; });
-    if (const auto known = find_name(name, names_of_rows(rows, &LossRow::name)); known && !names_output)
+    if (const auto known = find_name(name, names); known && (*known == name || !names_output)) {
+      if (*known == kNoLoss) return;
       return use_row(*std::ranges::find(rows, *known, &LossRow::name));
+    }
     if (!name.empty()) return use_output(output_named(name));
     const auto ends_in = std::find_if(outputs.begin(), outputs.end(), [&](TensorId t) { return is_loss_output(model_, t); });
     if (ends_in != outputs.end()) return use_output(*ends_in);

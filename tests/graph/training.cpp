@@ -366,6 +366,7 @@ TEST_CASE("outputs of the model can be added to a loss") {
 }
 
 TEST_CASE("loss none gives the forward pass alone") {
+  CHECK(build_training_graph(linear_model(), with_loss("None")).loss == TensorId::None);
   const TrainingGraph training = build_training_graph(linear_model(), with_loss("none"));
   CHECK(training.loss == TensorId::None);
   CHECK(training.parameters.empty());
