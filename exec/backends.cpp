@@ -1,9 +1,11 @@
 #include "exec/backends.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "base/error.hpp"
 #include "base/module.hpp"
+#include "base/names.hpp"
 #include "exec/host/cpu_backend.hpp"
 
 namespace rehearsal::exec {
@@ -56,10 +58,15 @@ constexpr std::array kBackendsRows{BackendsRow{"auto", on_host}, BackendsRow{"on
 
 }  // namespace
 
+std::string_view known_backend(const std::string& name) {
+  if (const auto found = find_name(name, names_of_rows(kBackendsRows, &BackendsRow::name))) return *found;
+  throw BadInput("--backend", "\"" + name + "\" is not a backend of this program; use " + backend_names());
+}
+
 std::unique_ptr<ComputeBackend> make_backend(const BackendRequest& request) {
-  for (const auto& row : kBackendsRows)
-    if (row.name == request.name) return row.make(request);
-  throw BadInput("--backend", "\"" + request.name + "\" is not a backend of this program; use " + backend_names());
+  auto known = request;
+  known.name = known_backend(request.name);
+  return std::ranges::find(kBackendsRows, known.name, &BackendsRow::name)->make(known);
 }
 
 std::string backend_names() {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "exec/kernels/compute_backend.hpp"
 #include "platforms/platform.hpp"
@@ -17,8 +18,10 @@ struct BackendRequest {
   /// A GPU that is not here, for name "cuda": its kernels can be asked for, not run. Must outlive the backend.
   const platforms::Device* described = nullptr;
 };
-/// Throws BadInput for another name, Refusal for tf32 where there are no units for it, or for a described device that the backend knows
-/// nothing of, EnvironmentFailure when the device or its libraries are not there.
+/// The name of a backend in whatever spelling. Throws BadInput for another one.
+[[nodiscard]] std::string_view known_backend(const std::string& name);
+/// Throws BadInput as known_backend() does, Refusal for tf32 where there are no units for it, or for a described device that the backend
+/// knows nothing of, EnvironmentFailure when the device or its libraries are not there.
 [[nodiscard]] std::unique_ptr<ComputeBackend> make_backend(const BackendRequest&);
 /// "auto, onednn, reference or cuda"
 [[nodiscard]] std::string backend_names();

@@ -6,6 +6,8 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
+#include "base/names.hpp"
 #include "base/parse_number.hpp"
 
 namespace rehearsal::exec {
@@ -24,12 +26,6 @@ constexpr LearningRateRow kLearningRateRows[] = {
     {"linear", "down to 0 in a line", "", 0, [](double t, double steps, double) { return 1 - t / steps; }},
 };
 
-std::string names() {
-  std::string text;
-  for (const auto& row : kLearningRateRows) text += (text.empty() ? "" : ", ") + std::string(row.name);
-  return text;
-}
-
 double number_in(const std::string& value, const std::string& text) {
   const auto number = parse_number<double>(value);
   if (number && std::isfinite(*number) && *number >= 0) return *number;
@@ -46,13 +42,14 @@ std::int64_t count_in(const std::string& value, const std::string& text) {
 }  // namespace
 
 LearningRate::LearningRate(const std::string& schedule, std::int64_t warmup, double warmup_from)
-    : schedule_(schedule), warmup_(warmup), warmup_from_(warmup_from) {
+    : warmup_(warmup), warmup_from_(warmup_from) {
   if (warmup < 0) throw BadInput("--warmup " + std::to_string(warmup), "must be a number of steps, 0 or more");
   const auto colon = schedule.find(':');
-  const auto name = schedule.substr(0, colon);
-  row_ = std::find_if(std::begin(kLearningRateRows), std::end(kLearningRateRows),
-                      [&](const LearningRateRow& row) { return row.name == name; });
-  if (row_ == std::end(kLearningRateRows)) throw BadInput("--schedule " + schedule, "\"" + name + "\" is not known; use one of " + names());
+  const auto names = names_of_rows(kLearningRateRows, &LearningRateRow::name);
+  const auto name = find_name(schedule.substr(0, colon), names);
+  if (!name) throw BadInput("--schedule " + schedule, "\"" + schedule.substr(0, colon) + "\" is not known; use one of " + joined(names));
+  row_ = std::ranges::find(kLearningRateRows, *name, &LearningRateRow::name);
+  schedule_ = *name;
   parameter_ = row_->otherwise;
   if (colon == std::string::npos) return;
   std::istringstream pairs(schedule.substr(colon + 1));
@@ -64,17 +61,18 @@ LearningRate::LearningRate(const std::string& schedule, std::int64_t warmup, dou
 }
 
 void LearningRate::set(const std::string& key, const std::string& value, const std::string& text) {
-  if (key == "steps") {
+  Names keys{"steps"};
+  if (row_->name == kLearningRateStep) keys.emplace_back("every");
+  if (!row_->parameter.empty()) keys.push_back(row_->parameter);
+  const auto known = find_name(key, keys);
+  if (!known) throw BadInput("--schedule " + text, std::string(row_->name) + " takes no \"" + key + "\"; it takes " + joined(keys));
+  if (*known == "steps")
     steps_ = count_in(value, text);
-  } else if (key == "every" && row_->name == kLearningRateStep) {
+  else if (*known == "every")
     every_ = count_in(value, text);
-  } else if (!key.empty() && key == row_->parameter) {
+  else
     parameter_ = number_in(value, text);
-  } else {
-    throw BadInput("--schedule " + text, std::string(row_->name) + " takes no \"" + key + "\"; it takes steps" +
-                                             (row_->name == kLearningRateStep ? ", every" : "") +
-                                             (row_->parameter.empty() ? "" : ", " + std::string(row_->parameter)));
-  }
+  schedule_ += (schedule_ == row_->name ? ":" : ",") + std::string(*known) + "=" + value;
 }
 
 double LearningRate::factor(std::int64_t step, std::int64_t last_step) const {

@@ -33,7 +33,7 @@ class LearningRate {
  private:
   void set(const std::string& key, const std::string& value, const std::string& text);
 
-  std::string schedule_ = "constant";
+  std::string schedule_ = "constant";     ///< names as the rows have them
   const LearningRateRow* row_ = nullptr;  ///< nullptr: constant
   std::int64_t warmup_ = 0, steps_ = 0, every_ = 0;
   double parameter_ = 0, warmup_from_ = 0;

@@ -206,7 +206,10 @@ Action add_calibrate(CLI::App& app) {
   app.add_option("--into", o->into, "a machine.json that gets what --storage measures, and keeps everything else");
   app.add_option("--backend", o->backend, "cuda: one NVIDIA GPU, in place of this machine's cores (auto)");
   app.add_option("--worker", o->worker, "used by calibrate itself")->group("");
-  return [o](Terminal& terminal) { return o->worker.empty() ? calibrate(*o, terminal) : work_of_calibrate(*o, terminal); };
+  return [o](Terminal& terminal) {
+    o->backend = exec::known_backend(o->backend);
+    return o->worker.empty() ? calibrate(*o, terminal) : work_of_calibrate(*o, terminal);
+  };
 }
 
 }  // namespace rehearsal::cli

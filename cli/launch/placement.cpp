@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "base/names.hpp"
 #include "platforms/catalog.hpp"
 #include "predict/assessment.hpp"
 
@@ -41,6 +42,7 @@ bool has_kernels(const platforms::Device& device) {
 /// What --backend says, or has to say for these devices.
 void choose_kernels(LaunchJob& job, const platforms::Platform& platform) {
   auto& backend = job.words.backend;
+  if (backend && find_name(*backend, {kGpuBackend})) backend = kGpuBackend;
   const auto& first = platforms::device_of(platform, 0);
   for (int rank = 0; rank < job.plan.plan.ranks() && backend.value_or(kGpuBackend) == kGpuBackend; ++rank) {
     const auto& device = platforms::device_of(platform, rank);

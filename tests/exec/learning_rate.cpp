@@ -53,6 +53,13 @@ TEST_CASE("the text of a learning rate says where its schedule ends") {
   CHECK(LearningRate("step:every=3", 0).to_text(10) == "step:every=3");  // the same however many there are
 }
 
+TEST_CASE("names of schedules and their keys may be written in any case, and are one text") {
+  CHECK(LearningRate("Cosine", 0).to_text(10) == "cosine to step 10");
+  CHECK(LearningRate("STEP:Every=3,FACTOR=0.5", 0).to_text(10) == LearningRate("step:every=3,factor=0.5", 0).to_text(10));
+  CHECK(LearningRate("STEP:Every=3,FACTOR=0.5", 0).factor(4, 10) == 0.5);
+  CHECK_THROWS_WITH(LearningRate("cosine:power=2", 0), contains("cosine takes no \"power\"; it takes steps, final"));
+}
+
 TEST_CASE("a warm-up may begin at a share of the rate") {
   // From a quarter in four steps: 0.25 + 0.75 n / 4
   const LearningRate rate("constant", 4, 0.25);

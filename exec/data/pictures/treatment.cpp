@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/names.hpp"
 #include "base/parse_number.hpp"
 #include "base/random.hpp"
 
@@ -61,11 +62,11 @@ void parse_augmentation(const std::string& text, PictureTreatment& treatment) {
   std::string_view rest = text;
   while (!rest.empty()) {
     const auto word = take_word(rest, ',');
-    if (word == "flip") {
-      treatment.flip = true;
-    } else if (word == "crop") {
-      treatment.crop = true;
-    } else if (const auto area = word.starts_with("crop=") ? parse_number<double>(word.substr(5)) : std::nullopt;
+    const auto equals = std::min(word.find('='), word.size());
+    const auto name = find_name(word.substr(0, equals), {"flip", "crop"});
+    if (name && equals == word.size()) {
+      (*name == "flip" ? treatment.flip : treatment.crop) = true;
+    } else if (const auto area = name == "crop" ? parse_number<double>(word.substr(equals + 1)) : std::nullopt;
                area && *area > 0 && *area <= 1) {
       treatment.crop = true;
       treatment.least_area = *area;
@@ -79,7 +80,7 @@ void parse_augmentation(const std::string& text, PictureTreatment& treatment) {
 void parse_normalization(const std::string& text, PictureTreatment& treatment) {
   if (text.empty()) return;
   // Of the training images of ImageNet, as torchvision's models want them.
-  std::string_view rest = text == "imagenet" ? "0.485,0.456,0.406/0.229,0.224,0.225" : std::string_view(text);
+  std::string_view rest = find_name(text, {"imagenet"}) ? "0.485,0.456,0.406/0.229,0.224,0.225" : std::string_view(text);
   treatment.mean = three_numbers(take_word(rest, '/'), text);
   treatment.deviation = three_numbers(rest, text);
   for (const float d : treatment.deviation)

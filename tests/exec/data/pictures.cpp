@@ -153,7 +153,12 @@ TEST_CASE("sizes, augmentation and normalization as they are written") {
   PictureTreatment t;
   parse_augmentation("crop=0.25,flip", t);
   CHECK((t.crop && t.flip && t.least_area == 0.25));
-  for (const auto* text : {"rotate", "crop=2", "crop=0", "crop=", "flip,crop,x"})
+  PictureTreatment spelled;
+  parse_augmentation("Crop=0.25,FLIP", spelled);
+  CHECK((spelled.crop && spelled.flip && spelled.least_area == 0.25));
+  parse_normalization("ImageNet", spelled);
+  CHECK(spelled.mean[2] == 0.406F);
+  for (const auto* text : {"rotate", "crop=2", "crop=0", "crop=", "flip,crop,x", "flip=0.5"})
     check_refused([&] { parse_augmentation(text, t); }, {"--augment", "crop=SHARE"});
   parse_normalization("imagenet", t);
   CHECK(t.mean[2] == 0.406F);
