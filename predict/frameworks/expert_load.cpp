@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/names.hpp"
 #include "base/parse_number.hpp"
 #include "base/random.hpp"
 
@@ -52,9 +53,10 @@ void shuffle(std::vector<double>& values, std::uint64_t stream) {
 
 ExpertLoad ExpertLoad::parse(std::string_view where, const std::string& text) {
   ExpertLoad load;
-  if (text.empty() || text == "balanced") return load;
+  const auto lower = lower_case(text);
+  if (lower.empty() || lower == "balanced") return load;
   const auto named = std::string(where) + " " + text;
-  if (text.starts_with(kZipf)) {
+  if (lower.starts_with(kZipf)) {
     const auto exponent = parse_number<double>(std::string_view(text).substr(kZipf.size()));
     if (!exponent || !(*exponent >= 0 && *exponent <= 10)) throw BadInput(named, "the exponent must be from 0 to 10, as in zipf:1.2");
     load.exponent_ = *exponent;

@@ -28,18 +28,12 @@ constexpr FrozenRow kFrozen[] = {
     {"int4", 4.0 / 8 + 2.0 / 128},                 // a scale of 16 bits for 128 (Frantar et al. 2023)
 };
 
-template <bool Recipe::*Member>
+/// Of a bool, or of an optional one.
+template <auto Member>
 bool set_switch(Recipe& recipe, std::string_view value) {
-  if (value != "on" && value != "off") return false;
-  recipe.*Member = value == "on";
-  return true;
-}
-
-template <std::optional<bool> Recipe::*Member>
-bool set_choice(Recipe& recipe, std::string_view value) {
-  if (value != "on" && value != "off") return false;
-  recipe.*Member = value == "on";
-  return true;
+  const auto named = find_name(value, {"on", "off"});
+  if (named) recipe.*Member = *named == "on";
+  return named.has_value();
 }
 
 bool set_frozen(Recipe& recipe, std::string_view value) {
@@ -94,7 +88,7 @@ bool set_power(Recipe& recipe, std::string_view value) {
   if (plain_spelling(value) == "auto")
     throw BadInput("--recipe power=auto",
                    "is for estimate and search, which look for the limit of power; here name it in watts, as power=300");
-  recipe.stage_clocks = value == "stages";
+  recipe.stage_clocks = find_name(value, {"stages"}).has_value();
   if (recipe.stage_clocks) return true;
   const auto watts = parse_number<double>(value);
   if (!watts || !(*watts > 0)) return false;
@@ -108,15 +102,15 @@ constexpr RecipeRow kRecipe[] = {
     {"chunked_loss", "on|off", "logits are made and used chunk by chunk", set_switch<&Recipe::chunked_loss>},
     {"optimizer_in_backward", "on|off", "every weight is updated as soon as its gradient is there",
      set_switch<&Recipe::update_in_backward>},
-    {"cuda_graph", "on|off", "a step replays one CUDA graph (default: as the framework does)", set_choice<&Recipe::captured>},
+    {"cuda_graph", "on|off", "a step replays one CUDA graph (default: as the framework does)", set_switch<&Recipe::captured>},
     {"fused_experts", "on|off", "products of experts compute gates and casts as they write (default: as the framework does)",
-     set_choice<&Recipe::fused_experts>},
+     set_switch<&Recipe::fused_experts>},
     {"expert_overlap", "on|off", "tokens travel to experts beside another micro-batch's computation (default: as the framework does)",
-     set_choice<&Recipe::expert_overlap>},
+     set_switch<&Recipe::expert_overlap>},
     {"tensor_overlap", "on|off", "sums of tensor parallelism hide behind products (default: as the framework does)",
-     set_choice<&Recipe::tensor_overlap>},
+     set_switch<&Recipe::tensor_overlap>},
     {"fp32_reduction", "on|off", "zero=3 scatters 16-bit gradients in 32 bits (default: as the framework does)",
-     set_choice<&Recipe::fp32_reduction>},
+     set_switch<&Recipe::fp32_reduction>},
     {"keeps_gathered", "on|off", "zero=3 gathers once for both passes (SHARD_GRAD_OP)", set_switch<&Recipe::keeps_gathered>},
     {"offload_layers", "N", "blocks that offload=activations moves (default: all)", set_offloaded_blocks},
     {"packed", "tokens|FILE", "sequences are documents of that length, or of the lengths in FILE (one a line), that do not see each other",
@@ -156,8 +150,8 @@ void require_drawn(double limit, const platforms::Platform& platform) {
 std::span<const RecipeRow> recipe_table() { return kRecipe; }
 
 double bytes_of_frozen(std::string_view type) {
-  const auto* row = std::ranges::find(kFrozen, type, &FrozenRow::type);
-  return row == std::end(kFrozen) ? -1 : row->bytes;
+  const auto known = find_name(type, names_of_rows(kFrozen, &FrozenRow::type));
+  return known ? std::ranges::find(kFrozen, *known, &FrozenRow::type)->bytes : -1;
 }
 
 void require_effect(const Recipe& recipe, const graph::Graph& model, const platforms::Platform& platform) {

@@ -25,6 +25,8 @@ TEST_CASE("the busiest rank has the tokens of its experts") {
   CHECK(zipf.busiest(4, 2) == Approx((3.0 / 2 + 4.0 / 3 + 5.0 / 4) / 3 * 24 / 25).epsilon(0.01));
   CHECK(ExpertLoad::parse("--imbalance", "zipf:0").busiest(4, 4) == 1);
   CHECK(ExpertLoad::parse("--imbalance", "balanced").balanced());
+  CHECK(ExpertLoad::parse("--imbalance", "Balanced").balanced());
+  CHECK(ExpertLoad::parse("--imbalance", "Zipf:1").busiest(4, 4) == zipf.busiest(4, 4));
   const TemporaryFolder folder;
   std::ofstream(folder / "load.json") << "[1, 2, 3, 6]";
   const auto list = ExpertLoad::parse("--imbalance", folder / "load.json");

@@ -86,6 +86,15 @@ TEST_CASE("packed documents attend to themselves alone") {
   CHECK_THROWS_WITH(parse_recipe("--recipe", "packed=" + (folder / "none")), contains("none: is neither a number of tokens nor a file"));
 }
 
+TEST_CASE("names in a recipe may be written in any case") {
+  const auto recipe = parse_recipe("--recipe", "Fused-Kernels=ON,cuda_graph=Off,frozen=NF4,power=Stages");
+  CHECK(recipe.fused_kernels);
+  CHECK(recipe.captured == false);
+  CHECK(recipe.frozen_bytes == bytes_of_frozen("nf4"));
+  CHECK(recipe.stage_clocks);
+  CHECK_THROWS_WITH(parse_recipe("--recipe", "fused_kernels=maybe"), contains("write fused_kernels=on|off"));
+}
+
 TEST_CASE("offloading wants a link to the host and the speed of its memory") {
   auto platform = platforms::load("dgx-a100");
   const auto& profile = *costmodel::find_framework("pytorch");
