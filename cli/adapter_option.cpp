@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "base/names.hpp"
 #include "base/parse_number.hpp"
 
 namespace rehearsal::cli {
@@ -29,7 +30,8 @@ graph::AdapterOptions parse_adapters(const std::string& text) {
   const auto parts = split(text, ',');
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto equals = parts[i].find('=');
-    const auto key = equals == std::string::npos ? std::string(i == 0 ? "rank" : "") : parts[i].substr(0, equals);
+    const auto given_key = equals == std::string::npos ? std::string(i == 0 ? "rank" : "") : parts[i].substr(0, equals);
+    const std::string key(find_name(given_key, {"rank", "alpha", "targets"}).value_or(given_key));
     const auto value = equals == std::string::npos ? parts[i] : parts[i].substr(equals + 1);
     if (!given.insert(key).second) refuse(text, parts[i] + "' stands beside another '" + key);
     if (key == "rank") {

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "cli/help/help_page.hpp"
+#include "cli/spelling.hpp"
 
 namespace rehearsal::cli {
 
@@ -14,7 +15,7 @@ void DataFlags::add_to(CLI::App& app) {
                  "tokens:FILE.bin?dtype=uint16, Megatron's PREFIX.idx, ... (docs/data.md); may be given several times")
       ->take_all()
       ->allow_extra_args(false);
-  app.add_option("--shuffle", shuffle, "on or off");
+  as_name(app.add_option("--shuffle", shuffle, "on or off"), {"on", "off"});
   app.add_option("--augment", augment, "of pictures: crop (a random part; crop=0.25: of that share of the area at least), flip, or both");
   add_reading_to(app);
 }

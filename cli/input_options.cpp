@@ -51,8 +51,8 @@ Bytes pixels(std::string_view size) {
 
 void read_decoding(const std::string& value, predict::DatasetFacts& facts) {
   constexpr std::string_view kJpeg = "jpeg:";
-  if (value == "none") return;
-  if (value.starts_with(kJpeg)) {
+  if (find_name(value, {"none"})) return;
+  if (lower_case(value).starts_with(kJpeg)) {
     facts.jpeg = pixels(std::string_view(value).substr(kJpeg.size()));
     return;
   }
@@ -75,8 +75,9 @@ constexpr std::array kDatasetKeys{
     DatasetKey{"decode", [](const std::string& v, DatasetOption& d) { read_decoding(v, d.facts); }},
     DatasetKey{"files", [](const std::string& v, DatasetOption& d) { d.facts.requests = count(v); }},
     DatasetKey{"on", [](const std::string& v, DatasetOption& d) {
-                 if (v != "disk" && v != "shared") throw BadInput("write disk (each node's own) or shared");
-                 d.facts.on_disk = v == "disk";
+                 const auto place = find_name(v, {"disk", "shared"});
+                 if (!place) throw BadInput("write disk (each node's own) or shared");
+                 d.facts.on_disk = *place == "disk";
                }}};
 
 DatasetOption read_dataset_keys(const std::string& text) {

@@ -18,6 +18,7 @@
 #include "cli/adapter_option.hpp"
 #include "cli/counts.hpp"
 #include "cli/help/help_page.hpp"
+#include "cli/spelling.hpp"
 #include "formats/hugging_face/hugging_face_model.hpp"
 #include "formats/onnx/model_import.hpp"
 #include "graph/loss_scaling.hpp"
@@ -116,16 +117,18 @@ void require_kernels_for(const std::string& dtype) {
 
 void set_optimizer(const std::string& text, ModelOptions& o) {
   const auto colon = text.find(':');
-  o.optimizer = graph::optimizer_row(text.substr(0, colon)).name;
+  const auto& row = graph::optimizer_row(text.substr(0, colon));
+  o.optimizer = row.name;
   o.hyperparameters.clear();
   if (colon == std::string::npos) return;
+  const auto names = names_of_rows(row.parameters, &graph::OptimizerParameter::name);
   std::istringstream pairs(text.substr(colon + 1));
   for (std::string pair; std::getline(pairs, pair, ',');) {
     const auto equals = pair.find('=');
+    const std::string key(find_name(pair.substr(0, equals), names).value_or(pair.substr(0, equals)));
     const auto value = equals == std::string::npos ? std::nullopt : parse_number<double>(std::string_view(pair).substr(equals + 1));
     if (!value) throw BadInput("--optimizer " + text, "\"" + pair + "\" is no KEY=NUMBER; write for example muon:rms=0,adam_rate=0.1");
-    if (!o.hyperparameters.emplace(pair.substr(0, equals), *value).second)
-      throw BadInput("--optimizer " + text, "says " + pair.substr(0, equals) + " twice");
+    if (!o.hyperparameters.emplace(key, *value).second) throw BadInput("--optimizer " + text, "says " + key + " twice");
   }
   static_cast<void>(graph::completed({o.optimizer, o.hyperparameters}));  // throws for a key that the optimizer does not take
 }
@@ -210,24 +213,27 @@ void ModelOptions::add_training_to(CLI::App& app) {
   app.add_option("--freeze", freeze, "glob of tensor names that are not trained")->take_all();
   app.add_option("--train", train, "glob of tensor names that are trained whatever the rule says")->take_all();
   app.add_option("--lora", lora, "RANK[,alpha=A][,targets=GLOB+GLOB]: low-rank adapters are trained beside the weights, which are not");
-  app.add_option("--dropout", dropout, "on or off: off leaves out the dropout that the model has");
+  as_name(app.add_option("--dropout", dropout, "on or off: off leaves out the dropout that the model has"), {"on", "off"});
   app.add_option_function<std::string>(
       "--optimizer", [this](const std::string& text) { set_optimizer(text, *this); },
       joined(names_of_rows(graph::optimizer_table(), &graph::OptimizerRow::name)) +
           " (default: sgd), with what else it takes as in muon:rms=0,adam_rate=0.1");
   app.add_option("--lr", lr, "learning rate (default: the optimizer's, as in PyTorch)");
-  app.add_option("--lr-scaling", lr_scaling,
-                 "linear or sqrt: the rate follows the batch from that of --base-batch, for which --lr is meant");
+  as_name(app.add_option("--lr-scaling", lr_scaling,
+                         "linear or sqrt: the rate follows the batch from that of --base-batch, for which --lr is meant"),
+          {"linear", "sqrt"});
   app.add_option("--base-batch", base_batch, "the batch for which --lr is meant, with --lr-scaling");
   app.add_option("--momentum", momentum, "share of the last update that the next one keeps (default: the optimizer's)");
-  app.add_option("--nesterov", nesterov, "on or off: momentum looks one step ahead");
+  as_name(app.add_option("--nesterov", nesterov, "on or off: momentum looks one step ahead"), {"on", "off"});
   app.add_option("--betas", betas, "A,B: shares of the last moments that Adam and its kin keep (default: the optimizer's)");
   app.add_option("--trust", trust, "trust coefficient of LARS");
   app.add_option("--eps", eps, "added to a denominator that might be 0 (default: the optimizer's)");
   app.add_option("--weight-decay", weight_decay, "share of a weight that an update takes away (default: the optimizer's)");
   app.add_option("--clip-norm", clip_norm, "largest norm of all gradients together; beyond it they are scaled down");
   app.add_option("--clip-value", clip_value, "largest magnitude of an element of a gradient; taken before --clip-norm");
-  app.add_option("--loss-scale", loss_scale, "factor of the loss while it is differentiated, or dynamic (default of run --dtype f16)");
+  as_name(
+      app.add_option("--loss-scale", loss_scale, "factor of the loss while it is differentiated, or dynamic (default of run --dtype f16)"),
+      {"dynamic"});
   add_dtype_to(app, known_arithmetics() + " (default: f32)");
   app.add_option("--seed", seed, "of everything random")->check([](const std::string& text) {
     return parse_number<std::uint64_t>(text) ? std::string() : text + " is no whole number from 0";

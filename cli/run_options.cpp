@@ -12,6 +12,7 @@
 #include "cli/help/help_page.hpp"
 #include "cli/plan_context.hpp"
 #include "cli/run_values.hpp"
+#include "cli/spelling.hpp"
 #include "exec/backends.hpp"
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/data/data.hpp"
@@ -52,7 +53,9 @@ void add_course_to(CLI::App& app, RunOptions& o) {
   app.add_option("--schedule", o.schedule,
                  "of the learning rate: constant, step, cosine, polynomial or linear, with parameters as in step:every=30,factor=0.1");
   app.add_option("--warmup", o.warmup, "steps in which the learning rate rises to its value");
-  app.add_option("--on-nan", o.on_nan, "what a loss that is not finite does: stop (default), skip (the step is left out) or go (on)");
+  as_name(
+      app.add_option("--on-nan", o.on_nan, "what a loss that is not finite does: stop (default), skip (the step is left out) or go (on)"),
+      {"stop", "skip", "go"});
 }
 
 void add_checkpoints_to(CLI::App& app, RunOptions& o) {
@@ -139,7 +142,10 @@ void RunOptions::check_values() const {
   (void)data.options(model.seed, 1);
 }
 
-std::string RunOptions::kernels() const { return element_type(model) == DType::F64 && backend == "auto" ? "reference" : backend; }
+std::string RunOptions::kernels() const {
+  const auto named = exec::known_backend(backend);
+  return std::string(element_type(model) == DType::F64 && named == "auto" ? "reference" : named);
+}
 
 void require_run_values(const std::string& plan_file, const std::vector<std::string>& words) {
   RunOptions o;

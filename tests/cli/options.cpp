@@ -77,6 +77,25 @@ TEST_CASE("a scale beyond the range of f16 skips steps until it fits") {
   CHECK(stuck == untrained);
 }
 
+TEST_CASE("names of values may be written in any case") {
+  const auto losses = [](const std::string& options) { return losses_of(rehearse(run(options))); };
+  for (const auto& [given, known] : {std::pair{"--schedule Cosine:Final=0.5", "--schedule cosine:final=0.5"},
+                                     {"--on-nan Stop", "--on-nan stop"},
+                                     {"--backend Reference", "--backend reference"},
+                                     {"--shuffle OFF", "--shuffle off"},
+                                     {"--lr-scaling Linear --base-batch 8", "--lr-scaling linear --base-batch 8"},
+                                     {"--nesterov ON --momentum 0.9", "--nesterov on --momentum 0.9"},
+                                     {"--loss-scale Dynamic", "--loss-scale dynamic"},
+                                     {"--dropout Off", "--dropout off"},
+                                     {"--optimizer Adam:Beta2=0.9", "--optimizer adam:beta2=0.9"},
+                                     {"--lora 2,Alpha=4", "--lora 2,alpha=4"},
+                                     {"--plan dp=1,recompute=Full", "--plan dp=1,recompute=full"}}) {
+    INFO(given);
+    CHECK(losses(given) == losses(known));
+  }
+  check_failure(rehearse(run("--loss None")), 3, {"--loss none"});
+}
+
 TEST_CASE("wrong values of these options say what would be right") {
   for (const auto& [options, word] : {std::pair{"--clip-norm 0", "above 0"},
                                       {"--clip-norm -1", "above 0"},
