@@ -136,9 +136,8 @@ std::string remedy_of(predict::Predictor& predictor, const predict::Assessment& 
     if (remedy.all_tried)
       return "no smaller micro-batch, sharded update, recomputation or offload that " + framework +
              " can be told mends that; use more ranks (rehearse search), or another --framework";
-    return "what mends that was not found in " + to_text(predict::kTimeForRemedies) +
-           ", since plans of this size take long to predict; "
-           "rehearse search looks further";
+    return "what mends that was not found among the changes that were tried, for " + to_text(predict::kTimeForRemedies) +
+           " at most; rehearse search looks further";
   };
   std::string text;
   if (!assessment.fits()) {

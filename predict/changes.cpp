@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <set>
 
 #include "base/error.hpp"
 #include "plan/plan_keys.hpp"
@@ -13,13 +12,15 @@
 namespace rehearsal::predict {
 namespace {
 
+constexpr std::string_view kMicroBatch = "micro_batch";
+
 /// Of the many sizes that a micro-batch can have only 1 is tried, and those that are near, by halves and doubles; no budgets of memory for
 /// recomputation, which take many times as long to plan as everything else.
-bool is_left_out(const ChangedPlan& changed, const plan::Plan& plan, std::int64_t batch) {
-  if (changed.key == "recompute") return changed.plan.recompute.rule == plan::RecomputeRule::Budget;
-  if (changed.key != "micro_batch") return false;
-  const auto now = plan.slot_batch(batch), then = changed.plan.micro_batch.value_or(plan.replica_batch(batch));
-  if (then == 1) return false;
+bool is_left_out(std::string_view key, const plan::Plan& changed, const plan::Plan& plan, std::int64_t batch) {
+  if (key == "recompute") return changed.recompute.rule == plan::RecomputeRule::Budget;
+  if (key != kMicroBatch) return false;
+  const auto now = plan.slot_batch(batch), then = changed.micro_batch.value_or(plan.replica_batch(batch));
+  if (then == 1) return now == 1;
   constexpr std::int64_t kSteps[] = {2, 4, 16};
   return std::ranges::none_of(kSteps, [&](std::int64_t n) { return then == n * now || n * then == now; });
 }
@@ -46,6 +47,7 @@ class Trial {
       : predictor_(predictor),
         end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(patience.value()))) {}
 
+  [[nodiscard]] Predictor& predictor() const { return predictor_; }
   [[nodiscard]] bool over() const { return Clock::now() > end_; }
   /// Nothing where the plan cannot be used, or the time is over.
   [[nodiscard]] std::optional<Assessment> of(const plan::Plan& plan) { return over() ? std::nullopt : assessed(predictor_, plan); }
@@ -54,7 +56,7 @@ class Trial {
   [[nodiscard]] std::vector<TriedChange> of_changes(const plan::Plan& plan) {
     std::vector<TriedChange> all;
     for (auto& change : changed_plans(predictor_, plan)) {
-      if (is_left_out(change, plan, predictor_.batch())) continue;
+      if (is_left_out(change.key, change.plan, plan, predictor_.batch())) continue;
       if (auto assessment = of(change.plan)) all.push_back({std::move(change), std::move(*assessment)});
     }
     return all;
@@ -66,110 +68,125 @@ class Trial {
   Clock::time_point end_;
 };
 
-constexpr double kDear = 1.1;  // a change that makes a step so much longer is compared with pairs of changes
-
+/// All combinations of the values of those keys that save memory. What is known of a plan at once leaves few of them to be assessed.
 class RemedySearch {
  public:
-  RemedySearch(Trial& trial, const plan::Plan& plan, Goal goal, std::optional<Assessment> before)
-      : trial_(trial), plan_(plan), goal_(goal), before_(std::move(before)), singles_(trial.of_changes(plan)) {}
+  RemedySearch(Trial& trial, const plan::Plan& plan, Goal goal) : trial_(trial), plan_(plan), goal_(goal) {}
 
-  std::optional<FittingPlan> find() && {
-    const TriedChange* quickest = nullptr;
-    for (const auto& one : singles_)
-      if (reached(one.assessment) && (quickest == nullptr || one.assessment.step < quickest->assessment.step)) quickest = &one;
-    std::optional<FittingPlan> single;
-    if (quickest != nullptr) single = FittingPlan{quickest->assessment, {quickest->change.text()}};
-    if (single && before_ && single->assessment.step <= before_->step * kDear) return single;
-    find_savers();
-    auto two = best_of_two();
-    if (single) return two && two->assessment.step * kDear < single->assessment.step ? std::move(two) : std::move(single);
-    if (two) return two;
-    if (!add_changes()) return std::nullopt;
-    take_back();
-    FittingPlan fitting{*now_, {}};
-    for (const auto& [key, change] : chosen_)
-      if (change != nullptr) fitting.changes.push_back(change->text());
-    return fitting;
+  std::optional<FittingPlan> find() {
+    find_keys();
+    combine(0, plan_, 0);
+    look_at_candidates();
+    assess_candidates();
+    return best();
   }
+
+  /// Had this seen all combinations?
+  [[nodiscard]] bool all_tried() const { return all_tried_; }
 
  private:
+  // What an answer waits for: a framework's plan is looked at in some 50 microseconds, and assessed in a few times as many.
+  static constexpr std::size_t kMostCombined = 20'000, kMostLookedAt = 5'000, kMostAssessed = 1'000;
+
+  /// The plan with some changes, all together.
+  struct Candidate {
+    plan::Plan plan;
+    int changed = 0;  ///< keys
+    Seconds least{};  ///< that its step takes
+  };
+
   [[nodiscard]] bool reached(const Assessment& a) const { return a.fits() && (goal_ == Goal::Fits || chance_of_running_out(a) <= kSafe); }
 
-  /// Of every key the changes that save memory, but for those that another one of the key is better than in memory and time.
-  void find_savers() {
-    const auto better = [](const TriedChange& a, const TriedChange& b) {
-      const auto rank = [](const TriedChange& t) { return std::pair(t.assessment.memory_bytes, t.assessment.step.value()); };
-      return a.change.key == b.change.key && rank(a) < rank(b) && a.assessment.step <= b.assessment.step;
-    };
-    for (const auto& one : singles_) {
-      if (before_ && one.assessment.memory_bytes >= before_->memory_bytes) continue;
-      if (std::ranges::none_of(singles_, [&](const TriedChange& other) { return better(other, one); })) savers_.push_back(&one);
+  /// Larger micro-batches need more memory by themselves, and may be what other changes make room for.
+  void find_keys() {
+    const auto before = trial_.of(plan_);
+    const auto singles = trial_.of_changes(plan_);
+    for (const auto& row : free_keys()) {
+      const auto saves = [&](const TriedChange& one) {
+        return one.change.key == row.key && (!before || one.assessment.memory_bytes < before->memory_bytes);
+      };
+      if (row.allowed_by.empty() && (row.key == kMicroBatch || std::ranges::any_of(singles, saves))) keys_.push_back(&row);
     }
   }
 
-  std::optional<FittingPlan> best_of_two() {
-    std::optional<FittingPlan> best;
-    for (std::size_t a = 0; a < savers_.size(); ++a)
-      for (std::size_t b = a + 1; b < savers_.size(); ++b) {
-        const auto &one = savers_[a]->change, &other = savers_[b]->change;
-        if (one.key == other.key) continue;
-        auto both = trial_.of(with_changes(one.plan, other));
-        if (both && reached(*both) && (!best || both->step < best->assessment.step))
-          best = FittingPlan{std::move(*both), {one.text(), other.text()}};
-      }
-    return best;
-  }
-
-  /// Of every key the change that saves most memory, the greatest saving first, until the goal is reached.
-  bool add_changes() {
-    auto order = savers_;
-    std::ranges::stable_sort(order, {}, [](const TriedChange* t) { return t->assessment.memory_bytes; });
-    std::set<std::string_view> keys;
-    for (const auto* one : order) {
-      if (!keys.insert(one->change.key).second) continue;
-      chosen_.emplace_back(one->change.key, &one->change);
-      auto next = trial_.of(with_chosen());
-      if (!next || (now_ && next->memory_bytes >= now_->memory_bytes)) {  // not together with the others
-        chosen_.pop_back();
-        continue;
-      }
-      now_ = std::move(next);
-      if (reached(*now_)) return true;
+  void combine(std::size_t key, const plan::Plan& plan, int changed) {
+    if (trial_.over() || candidates_.size() >= kMostCombined) {
+      all_tried_ = false;
+      return;
     }
-    return false;
+    if (key == keys_.size()) {
+      if (changed > 0) candidates_.push_back({plan, changed});
+      return;
+    }
+    combine(key + 1, plan, changed);
+    auto neutral = plan;
+    keys_[key]->reset(neutral);
+    for (const auto& other : keys_[key]->values(trial_.predictor(), neutral))
+      if (other != plan && !is_left_out(keys_[key]->key, other, plan_, trial_.predictor().batch())) combine(key + 1, other, changed + 1);
   }
 
-  /// For every key the value with which the plan reaches the goal and is quickest, the old one among them.
-  void take_back() {
-    for (auto& [key, change] : chosen_) {
-      std::vector<const ChangedPlan*> others{nullptr};
-      for (const auto& one : singles_)
-        if (one.change.key == key) others.push_back(&one.change);
-      auto best = change;
-      for (const auto* other : others) {
-        change = other;
-        auto next = trial_.of(with_chosen());
-        if (next && reached(*next) && next->step < now_->step) now_ = std::move(next), best = other;
-      }
-      change = best;
+  /// Leaves those that may reach the goal, the quickest first; of equals the one with fewest changes.
+  void look_at_candidates() {
+    std::ranges::stable_sort(candidates_, {}, &Candidate::changed);
+    if (candidates_.size() > kMostLookedAt) {
+      candidates_.resize(kMostLookedAt);
+      all_tried_ = false;
+    }
+    std::vector<Candidate> promising;
+    for (auto& candidate : candidates_) {
+      const auto outlook = outlook_of(candidate.plan);
+      if (!outlook || !outlook->fits()) continue;
+      candidate.least = outlook->step;
+      promising.push_back(std::move(candidate));
+    }
+    candidates_ = std::move(promising);
+    std::ranges::stable_sort(candidates_, {}, &Candidate::least);
+  }
+
+  /// Nothing where the plan cannot be used, or the time is over.
+  [[nodiscard]] std::optional<Outlook> outlook_of(const plan::Plan& plan) {
+    if (trial_.over()) {
+      all_tried_ = false;
+      return std::nullopt;
+    }
+    try {
+      return trial_.predictor().outlook(plan);
+    } catch (const Refusal&) {
+      return std::nullopt;
     }
   }
 
-  [[nodiscard]] plan::Plan with_chosen() const {
-    auto plan = plan_;
-    for (const auto& [key, change] : chosen_)
-      if (change != nullptr) plan = with_changes(std::move(plan), *change);
-    return plan;
+  void assess_candidates() {
+    std::size_t assessed = 0;
+    for (auto& candidate : candidates_) {
+      if (!found_.empty() && candidate.least > quickest_ * (1 + kWorthSaying)) return;
+      if (trial_.over() || ++assessed > kMostAssessed) {
+        all_tried_ = false;
+        return;
+      }
+      auto assessment = trial_.of(candidate.plan);
+      if (!assessment || !reached(*assessment)) continue;
+      quickest_ = found_.empty() ? assessment->step : std::min(quickest_, assessment->step);
+      found_.push_back({std::move(*assessment), changes_between(trial_.predictor(), plan_, candidate.plan)});
+    }
+  }
+
+  /// The quickest; of those that differ in nothing worth a word the one with fewest changes.
+  [[nodiscard]] std::optional<FittingPlan> best() {
+    std::erase_if(found_, [&](const FittingPlan& f) { return f.assessment.step > quickest_ * (1 + kWorthSaying); });
+    const auto rank = [](const FittingPlan& f) { return std::pair(f.changes.size(), f.assessment.step.value()); };
+    const auto found = std::ranges::min_element(found_, {}, rank);
+    return found == found_.end() ? std::nullopt : std::optional(std::move(*found));
   }
 
   Trial& trial_;
   const plan::Plan& plan_;
   Goal goal_;
-  std::optional<Assessment> before_;
-  std::vector<TriedChange> singles_;
-  std::vector<const TriedChange*> savers_;
-  std::vector<std::pair<std::string_view, const ChangedPlan*>> chosen_;  ///< by key; nullptr: as it was
-  std::optional<Assessment> now_;
+  std::vector<const FreeKey*> keys_;
+  std::vector<Candidate> candidates_;
+  std::vector<FittingPlan> found_;
+  Seconds quickest_{};
+  bool all_tried_ = true;
 };
 
 }  // namespace
@@ -191,10 +208,10 @@ std::vector<Change> helpful_changes(Predictor& predictor, const Assessment& now)
 }
 
 Remedy cheapest_remedy(Predictor& predictor, const plan::Plan& plan, Goal goal, Seconds patience) {
-  auto before = assessed(predictor, plan);
   Trial trial(predictor, patience);
-  auto found = RemedySearch(trial, plan, goal, std::move(before)).find();
-  return {std::move(found), !trial.over()};
+  RemedySearch search(trial, plan, goal);
+  auto found = search.find();
+  return {std::move(found), search.all_tried()};
 }
 
 int usual_chunks(int blocks, int pp) {

@@ -38,12 +38,11 @@ struct FittingPlan {
   Assessment assessment;
   std::vector<std::string> changes;  ///< "zero=1", "micro_batch=1"
 };
-/// The single change with which the plan reaches the goal and takes least time; where there is none, or it makes the step more than a tenth
-/// longer and two changes do not, the quickest of two. Where these are not enough: changes of several keys, each the one that saves most
-/// memory, as many as it takes, and then each taken back as far as the goal is still reached.
+/// The changes with which the plan reaches the goal and takes least time, of all combinations of values of the keys that save memory; of
+/// those that differ by less than kWorthSaying the one that changes fewest keys.
 struct Remedy {
-  std::optional<FittingPlan> plan = {};  ///< none where all changes together do not reach the goal
-  bool all_tried = true;                 ///< false: plans take long to predict, and the time for it was over
+  std::optional<FittingPlan> plan = {};  ///< none where no changes reach the goal
+  bool all_tried = true;                 ///< false: there were too many, or plans take long to predict, and the time for it was over
 };
 inline constexpr Seconds kTimeForRemedies{10};
 [[nodiscard]] Remedy cheapest_remedy(Predictor&, const plan::Plan&, Goal = Goal::Fits, Seconds patience = kTimeForRemedies);

@@ -227,9 +227,10 @@ std::vector<ChangedPlan> changed_plans(Predictor& predictor, const plan::Plan& p
   return all;
 }
 
-plan::Plan with_changes(plan::Plan plan, const ChangedPlan& change) {
-  for (const auto& [key, value] : change.changes) plan::set_plan_key(plan, *plan::find_plan_key(key), value);
-  return plan;
+std::vector<std::string> changes_between(const Predictor& predictor, const plan::Plan& from, const plan::Plan& to) {
+  std::vector<std::string> changes;
+  for (const auto& [key, value] : differences(predictor, from, to)) changes.push_back(key + "=" + value);
+  return changes;
 }
 
 std::vector<int> divisors(std::int64_t n, std::int64_t most) {

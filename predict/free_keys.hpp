@@ -33,8 +33,8 @@ struct ChangedPlan {
 };
 /// Every one of them, row by row.
 [[nodiscard]] std::vector<ChangedPlan> changed_plans(Predictor&, const plan::Plan&);
-/// The same changes to another plan.
-[[nodiscard]] plan::Plan with_changes(plan::Plan, const ChangedPlan&);
+/// What makes the second plan of the first: "micro_batch=1", "zero=2".
+[[nodiscard]] std::vector<std::string> changes_between(const Predictor&, const plan::Plan& from, const plan::Plan& to);
 
 template <auto plan::Plan::*member>
 void reset_member(plan::Plan& plan) {

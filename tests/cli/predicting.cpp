@@ -434,31 +434,6 @@ TEST_CASE("processors that move messages themselves pass them on between stages 
   }
 }
 
-TEST_CASE("a plan that fits but is likely to run out of memory is answered with a warning and with what makes that unlikely") {
-  const std::string ask = "estimate zoo:llama3-8b --platform dgx-h100 --nodes 1 --batch 8 --dtype bf16 --format json --plan dp=8,zero=3";
-  const auto risky = rehearse(ask);
-  REQUIRE(risky.status == 0);
-  const auto answer = nlohmann::json::parse(risky.out);
-  const double chance = answer.at("out_of_memory_chance");
-  CHECK(chance > 0.1);
-  CHECK(chance < 0.5);
-  CHECK_THAT(risky.err, contains("runs out of memory with a chance of"));
-  const std::string remedy = answer.at("remedy");
-  REQUIRE(remedy.starts_with("with "));
-  const auto changes = remedy.substr(5, remedy.find(' ', 5) - 5);
-  const auto safe = rehearse(ask + "," + changes);
-  REQUIRE(safe.status == 0);
-  CHECK(safe.err.empty());
-  const auto other = nlohmann::json::parse(safe.out);
-  CHECK(other.at("out_of_memory_chance").get<double>() <= 0.05);
-  CHECK(number(other, "step_seconds") >= number(answer, "step_seconds"));
-  CHECK_FALSE(other.contains("remedy"));
-  // A search that is told so does without such plans.
-  const auto found = result_of(rehearse(
-      "search zoo:llama3-8b --platform dgx-h100 --nodes 1 --batch 64 --dtype bf16 --confirm 0 --format json --limit out-of-memory=5%"));
-  for (const auto& plan : found.at("plans")) CHECK(plan.at("out_of_memory_chance").get<double>() <= 0.05);
-}
-
 TEST_CASE("a plan that the usual framework does not have is answered as one that has it, unless one is named") {
   const std::string job =
       "estimate zoo:llama3.1-8b --platform dgx-h100 --nodes 1 --batch 8 --dtype bf16 --format json "

@@ -10,10 +10,8 @@
 #include "plan/recompute/recompute.hpp"
 #include "plan/schedules/schedule.hpp"
 #include "platforms/catalog.hpp"
-#include "predict/changes.hpp"
 #include "predict/frameworks/framework_predictor.hpp"
 #include "predict/lowered_predictor.hpp"
-#include "predict/memory_risk.hpp"
 #include "predict/violations.hpp"
 #include "tests/catch.hpp"
 #include "tests/search/oracle.hpp"
@@ -370,39 +368,6 @@ TEST_CASE("a framework recomputes as many blocks as let a plan fit, and no more"
   CHECK(best(quarter.memory_needed - 1) == "full:4");
   CHECK(best(half.memory_needed - 1) == "full:6");
   CHECK(best(most.memory_needed - 1) == "full");
-}
-
-TEST_CASE("the remedy of a plan that does not fit is a change with which it fits") {
-  OwnExecution setting;
-  const auto evaluator = closed_form_evaluator();
-  const auto plan = parse_plan("dp=1");
-  setting.set_memory(1);
-  const auto none = cheapest_remedy(*setting.predictor(), plan);
-  CHECK_FALSE(none.plan.has_value());
-  CHECK(none.all_tried);
-  const auto alone = assess(setting.job(), plan, *evaluator);
-  setting.set_memory(static_cast<double>(alone.memory_bytes - 1));
-  const auto remedy = cheapest_remedy(*setting.predictor(), plan).plan;
-  REQUIRE(remedy.has_value());
-  REQUIRE(remedy->changes.size() == 1);
-  CHECK(assess(setting.job(), parse_plan("dp=1," + remedy->changes.front()), *evaluator).fits());
-  const auto at_once = cheapest_remedy(*setting.predictor(), plan, Goal::Fits, Seconds(-1));  // no time to try one
-  CHECK_FALSE(at_once.plan.has_value());
-  CHECK_FALSE(at_once.all_tried);
-}
-
-TEST_CASE("the remedy of a plan that may run out of memory is one with which that is unlikely") {
-  Megatron setting(8, 80e9);
-  const auto plan = parse_plan("dp=8,micro_batch=2,zero=1");
-  const auto needed = setting.predictor->closed(plan).memory_bytes;
-  setting.platform.nodes.front().device.memory = Bytes(1.05 * static_cast<double>(needed));  // fits, by 5 % alone
-  const auto now = setting.predictor->closed(plan);
-  REQUIRE(now.fits());
-  REQUIRE(chance_of_running_out(now) > kRisky);
-  const auto remedy = cheapest_remedy(*setting.predictor, plan, Goal::FitsSafely).plan;
-  REQUIRE(remedy.has_value());
-  CHECK(chance_of_running_out(remedy->assessment) <= kSafe);
-  CHECK(cheapest_remedy(*setting.predictor, plan).plan->assessment.step <= remedy->assessment.step);  // merely to fit takes no more
 }
 
 TEST_CASE("what is fixed stays fixed, and unknown objectives are named") {
