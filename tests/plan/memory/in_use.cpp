@@ -80,6 +80,42 @@ TEST_CASE("an outline counts passes") {
   CHECK(bytes_of(program) == std::vector<std::int64_t>{5107, 5107, 5207, 5207, 5207, 5207, 5207, 5107, 5107, 5107, 5030});
 }
 
+TEST_CASE("an outline of one byte is one, and what is sent beside it is a part of it") {
+  auto program = two_layers({{0, 0}, {1, 0}});
+  auto& role = program.roles.front();
+  role.outline = {1, 100, 0, 0};
+  for (auto& b : role.buffers) b.lifetime = Lifetime::Transient;
+  CHECK(bytes_of(program) == std::vector<std::int64_t>{101, 101, 101, 101, 101});
+  role.outline = {};
+  CHECK(bytes_of(program) == std::vector<std::int64_t>{1024 + 128, 128 + 640, 320, 1024 + 128 + 320, 1024});
+}
+
+TEST_CASE("where steps overlap, what an earlier one began is there from the start, and what a later one ends stays") {
+  // The pass of micro-batch 0 came in the step before; that of 2, the next step's first, goes back in the next.
+  auto program = two_layers({{0, 1}, {1, 0}, {0, 2}, {1, 1}});
+  auto& role = program.roles.front();
+  role.delay = 1;
+  role.buffers.front().versions = 2;
+  // Weights take 2 x 1024 bytes, what a micro-batch saved 128: those of 0 and 1, of 1 alone behind the gradients of 0, of 1 and 2, of 2.
+  CHECK(bytes_of(program) == std::vector<std::int64_t>{2304, 2944, 2624, 2624, 2176, 2304, 2944, 2624, 2624, 2176});
+  CHECK(BytesInUse(program, role).peak() == 2944);
+  CHECK(BytesInUse(program, role).at(0, 0, 0) == 0);  // not a slot of this step
+  // An outline's passes, too.
+  role.outline = {5000, 100, 7, 0};
+  role.buffers.clear();
+  for (auto& body : role.bodies)
+    for (auto& i : body.instructions) i.inputs.clear(), i.outputs.clear();
+  CHECK(bytes_of(program) == std::vector<std::int64_t>{5207, 5207, 5207, 5207, 5207, 5207, 5207, 5207, 5207, 5207});
+}
+
+TEST_CASE("what waits on the host takes nothing of the device") {
+  auto program = two_layers({{0, 0}, {1, 0}});
+  auto& role = program.roles.front();
+  for (const BufferIndex b : {0U, 1U}) role.buffers[b].on_host = true;
+  CHECK(bytes_of(program) == std::vector<std::int64_t>{0, 640, 320, 320, 0});
+  CHECK(BytesInUse(Program{}, Role{}).peak() == 0);
+}
+
 TEST_CASE("no schedule uses more than the arena has") {
   graph::TrainingOptions options;
   options.optimizer.name = "adam";
