@@ -15,26 +15,29 @@ namespace {
 
 constexpr int kNoBlock = -1;
 
-/// By forward node.
-std::vector<int> block_of_nodes(const graph::Graph& g) {
-  std::vector<int> block(g.nodes().size(), kNoBlock);
-  int next = 0;
+struct EqualBlocks {
+  int count = 0;
+  std::vector<int> of_node;
+};
+
+EqualBlocks equal_blocks(const graph::Graph& g) {
+  EqualBlocks blocks{0, std::vector<int>(g.nodes().size(), kNoBlock)};
   for (const auto& span : graph::repeated_spans(g)) {
     if (span.repeats == 1) continue;
-    for (int repetition = 0; repetition < span.repeats; ++repetition, ++next) {
-      const auto first = block.begin() + static_cast<std::ptrdiff_t>(span.first + static_cast<std::size_t>(repetition) * span.length);
-      std::fill(first, first + static_cast<std::ptrdiff_t>(span.length), next);
+    for (int repetition = 0; repetition < span.repeats; ++repetition) {
+      const auto first =
+          blocks.of_node.begin() + static_cast<std::ptrdiff_t>(span.first + static_cast<std::size_t>(repetition) * span.length);
+      std::fill(first, first + static_cast<std::ptrdiff_t>(span.length), blocks.count++);
     }
   }
-  return block;
+  return blocks;
 }
 
 }  // namespace
 
 Recomputation block_recomputation(const ForwardResults& results, int blocks) {
   const auto& g = results.graph();
-  const auto block = block_of_nodes(g);
-  const int all = block.empty() ? 0 : *std::ranges::max_element(block) + 1;
+  const auto [all, block] = equal_blocks(g);
   if (blocks > all)
     throw Refusal("plan: recompute=full:" + std::to_string(blocks) + ": the model has " + std::to_string(all) + " equal blocks; use full");
   std::vector<bool> dropped(g.tensors().size(), false);
