@@ -73,6 +73,16 @@ graph::Graph tied() {
   return std::move(layers).finish(layers.matmul("last", x, matrix), "output");
 }
 
+/// What the first product makes is read by all parts of a pipeline.
+graph::Graph residual() {
+  Layers layers;
+  const auto first = layers.linear("first", layers.input("input", {6, 4}), 4);
+  auto x = first;
+  for (const auto* name : {"a", "b", "c"})
+    x = layers.add(std::string(name) + ".sum", x, layers.relu(std::string(name) + ".relu", layers.linear(name, x, 4)));
+  return std::move(layers).finish(layers.linear("last", layers.add("both", x, first), 3), "output");
+}
+
 struct WrittenModel {
   std::string_view name;
   graph::Graph (*build)();
@@ -84,6 +94,7 @@ constexpr WrittenModel kWrittenModels[] = {
     {"averages", averages},
     {"attention", attention},
     {"tied", tied},
+    {"residual", residual},
     {"masked", [] { return graph::zoo::build("bert?layers=1&hidden=8&heads=2&seq=6&vocab=10&positions=8&predictions=2", 4); }},
     {"experts", [] { return graph::zoo::build("moe?layers=1&hidden=8&heads=2&kv_heads=1&ffn=6&seq=4&vocab=10&experts=2&top_k=1", 4); }},
     {"many-heads", [] { return graph::zoo::build("gpt?layers=1&hidden=8&heads=4&seq=4&vocab=10", 4); }},

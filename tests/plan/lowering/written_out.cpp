@@ -22,6 +22,10 @@ TEST_CASE("Programs of replicas are those that are written out") {
       {"gossip", "layers", "dp=3,local_steps=1,outer=gossip"},
       {"state", "layers", "dp=3,zero=1", "adam"},
       {"gradients", "layers", "dp=3,zero=2,micro_batch=1"},
+      {"buckets", "layers", "dp=2,micro_batch=3", "buckets"},
+      {"gradient-buckets", "layers", "dp=2,zero=2,micro_batch=2", "buckets"},
+      {"parameter-buckets", "layers", "dp=2,zero=3", "buckets"},
+      {"synchronous", "convolutions", "dp=2,micro_batch=1,bn=sync"},
       {"stepwise", "layers", "dp=2,zero=3,micro_batch=1,offload=activations"},
   })));
 }
@@ -42,9 +46,12 @@ TEST_CASE("Programs whose tensors are split are those that are written out") {
       {"averages", "averages", "spatial=2x1"},
       {"averages-three", "averages", "spatial=3"},
       {"ring-three", "attention", "cp=3,attention=ring"},
+      {"ring-apart", "attention", "cp=2,attention=ring,overlap=off,micro_batch=1"},
+      {"context-shards", "attention", "dp=2,cp=2,zero=3,micro_batch=1", "alone"},
       {"heads-split", "many-heads", "tp=2,cp=2,attention=all-to-all,sequence_parallel=on", "alone"},
       {"experts-split", "experts", "dp=2,ep=2,tp=2,sequence_parallel=on", "alone"},
       {"fused", "attention", "dp=2,cp=2", "fused"},
+      {"fused-again", "attention", "micro_batch=1,recompute=full", "fused"},
   })));
 }
 
@@ -59,6 +66,11 @@ TEST_CASE("Programs of pipelines are those that are written out") {
       {"breadth", "layers", "dp=2,pp=2,micro_batch=1,schedule=breadth-first,interleave=2,zero=2"},
       {"there-and-back", "layers", "pp=2,micro_batch=2,schedule=zb-v,recompute=full"},
       {"both-ways-back", "layers", "dp=2,pp=2,micro_batch=1,schedule=dualpipe-v,overlap=off"},
+      {"both-ways-apart", "layers", "dp=2,pp=2,micro_batch=1,schedule=dualpipe,overlap=off"},
+      {"residual", "residual", "pp=4,micro_batch=2"},
+      {"residual-interleaved", "residual", "pp=2,micro_batch=2,schedule=interleaved,interleave=2"},
+      {"residual-late", "residual", "pp=2,micro_batch=3,schedule=zb-h1"},
+      {"inside-out", "layers", "dp=2,pp=2,tp=2,order=pp.dp.tp.cp.ep", "alone"},
       {"tied", "tied", "pp=3,micro_batch=2", "clipped"},
       {"tied-in-flight", "tied", "pp=2,micro_batch=2,schedule=pipedream-2bw"},
   })));
@@ -67,6 +79,7 @@ TEST_CASE("Programs of pipelines are those that are written out") {
 TEST_CASE("Programs of optimizers and of what is kept or sent in fewer bytes are those that are written out") {
   check_written_program(GENERATE(values<WrittenPlan>({
       {"offloaded", "layers", "offload=optimizer,micro_batch=3", "adam"},
+      {"offloaded-shards", "layers", "dp=2,zero=1,offload=optimizer", "adam"},
       {"narrow", "layers", "dp=2,compression=bf16,micro_batch=1"},
       {"signs", "convolutions", "compression=gist-sparse:0.5"},
       {"rounded", "layers", "compression=gist-f16,recompute=selective"},

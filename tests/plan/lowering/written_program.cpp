@@ -152,7 +152,9 @@ void check_written_program(const WrittenPlan& written) {
   const ChoosyBackend choosy;
   const TableBackend table(how.find("fused") != std::string::npos);
   const Backend& backend = how.find("choosy") != std::string::npos ? static_cast<const Backend&>(choosy) : table;
-  auto program = lower(training, parse_plan(written.plan), backend, {});
+  LoweringOptions options;
+  if (how.find("buckets") != std::string::npos) options.bucket_bytes = 300;
+  auto program = lower(training, parse_plan(written.plan), backend, options);
   if (how.find("alone") != std::string::npos) program.roles.resize(1);
   const auto text =
       std::string(written.model) + " under " + written.plan + (how.empty() ? "" : ", " + how) + "\n" + text_of(program, training.graph);

@@ -11,8 +11,8 @@ namespace rehearsal::plan::test {
 
 struct WrittenPlan {
   const char *file, *model, *plan;
-  const char* how =
-      "";  ///< words: an optimizer's name, "clipped", "fused" (attention as one kernel), "choosy" (ChoosyBackend), "alone" (one role)
+  const char* how = "";  ///< words: an optimizer's name, "clipped", "fused" (attention as one kernel), "choosy" (ChoosyBackend), "alone"
+                         ///< (one role), "buckets" (of 300 bytes)
 };
 
 /// Throws BadInput where there is no model of that name.
