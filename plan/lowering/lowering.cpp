@@ -180,6 +180,7 @@ void warn_about_statistics(const graph::Graph& g, Program& program) {
 void warn_about_replicas(const Sharding& sharding, const graph::Graph& g, Program& program) {
   for (std::size_t a = 0; a < sharding.axes.size(); ++a) {
     const auto& use = sharding.use[a];
+    if (sharding.axes[a].in_time) continue;  // what micro-batches do not share out runs once, before them or behind them
     if (use.flops_total <= 0 || use.flops_replicated < 0.01 * use.flops_total) continue;
     std::string warning = std::to_string(std::lround(100 * use.flops_replicated / use.flops_total)) +
                           " % of the FLOPs are computed by every coordinate of " + sharding.axes[a].name;

@@ -213,6 +213,8 @@ TEST_CASE("pipelines are answered as written out") {
                                          {"tied", "pp=2,schedule=pipedream-2bw,micro_batch=3"},
                                          {"layers", "pp=2,schedule=pipedream-2bw,micro_batch=3", "clipped"},
                                          {"convolutions", "pp=2,schedule=pipedream-2bw,micro_batch=3,bn=local"},
+                                         {"normalized", "pp=2,schedule=pipedream-2bw,micro_batch=3"},
+                                         {"normalized", "pp=2,micro_batch=3"},
                                          {"attention", "pp=2,cp=2,attention=ring,cuts=weights"},
                                          {"attention", "pp=2,cp=2,attention=ring,cuts=last"},
                                          {"layers", "pp=2,micro_batch=3,recompute=1GiB"},

@@ -83,6 +83,24 @@ graph::Graph residual() {
   return std::move(layers).finish(layers.linear("last", layers.add("both", x, first), 3), "output");
 }
 
+/// Of two parts of a product nobody wants the first.
+graph::Graph unwanted() {
+  Layers layers;
+  const auto x = layers.linear("fc", layers.input("input", {4, 6}), 6);
+  graph::GraphBuilder::NodeOptions options;
+  options.name = "split";
+  options.output_names = {"", "kept"};
+  const auto parts = layers.builder().add("Split", {x}, {{"axis", std::int64_t{1}}, {"split", std::vector<std::int64_t>{2, 4}}}, options);
+  return std::move(layers).finish(layers.linear("last", layers.relu("relu", parts[1]), 3), "output");
+}
+
+/// Statistics of the data itself.
+graph::Graph normalized() {
+  Layers layers;
+  const auto x = layers.relu("relu", layers.linear("fc", layers.batch_norm("bn", layers.input("input", {6, 4})), 4));
+  return std::move(layers).finish(layers.linear("last", x, 3), "output");
+}
+
 struct WrittenModel {
   std::string_view name;
   graph::Graph (*build)();
@@ -95,6 +113,8 @@ constexpr WrittenModel kWrittenModels[] = {
     {"attention", attention},
     {"tied", tied},
     {"residual", residual},
+    {"unwanted", unwanted},
+    {"normalized", normalized},
     {"masked", [] { return graph::zoo::build("bert?layers=1&hidden=8&heads=2&seq=6&vocab=10&positions=8&predictions=2", 4); }},
     {"experts", [] { return graph::zoo::build("moe?layers=1&hidden=8&heads=2&kv_heads=1&ffn=6&seq=4&vocab=10&experts=2&top_k=1", 4); }},
     {"many-heads", [] { return graph::zoo::build("gpt?layers=1&hidden=8&heads=4&seq=4&vocab=10", 4); }},

@@ -25,6 +25,8 @@ TEST_CASE("Programs of replicas are those that are written out") {
       {"buckets", "layers", "dp=2,micro_batch=3", "buckets"},
       {"gradient-buckets", "layers", "dp=2,zero=2,micro_batch=2", "buckets"},
       {"parameter-buckets", "layers", "dp=2,zero=3", "buckets"},
+      {"unwanted", "unwanted", "dp=2,micro_batch=1,recompute=full"},
+      {"normalized", "normalized", "dp=2,micro_batch=1"},
       {"synchronous", "convolutions", "dp=2,micro_batch=1,bn=sync"},
       {"stepwise", "layers", "dp=2,zero=3,micro_batch=1,offload=activations"},
   })));
