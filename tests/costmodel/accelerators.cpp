@@ -196,6 +196,21 @@ TEST_CASE("measured products are refused where a row is wrong") {
   CHECK_THROWS_WITH(with(R"({"generation": "ada", "arithmetic": "fp8", "share": 5, "fill": 100, "cast_bytes": 2})"),
                     contains("share = 5.0 of \"ada\" must be from"));
   CHECK_THROWS_WITH(with(R"({"generation": "ada", "arithmetic": "fp8"})"), contains("share"));
+  // The figures of their bounds are allowed.
+  const auto of = [&](const std::string& share, const std::string& fill, const std::string& cast_bytes, const std::string& grouped) {
+    return with(R"({"generation": "ada", "arithmetic": "fp8", "share": )" + share + ", \"fill\": " + fill +
+                ", \"cast_bytes\": " + cast_bytes + ", \"grouped_share\": " + grouped + "}")
+        .front();
+  };
+  CHECK(of("0.05", "0", "0", "0.05").grouped_share == 0.05);
+  CHECK(of("1.2", "5000", "50", "2").grouped_share == 2);
+  CHECK_THROWS_WITH(of("1.21", "1", "1", "1"), contains("share = 1.21"));
+  CHECK_THROWS_WITH(of("0.04", "1", "1", "1"), contains("share = 0.04"));
+  CHECK_THROWS_WITH(of("1", "5001", "1", "1"), contains("fill = 5001"));
+  CHECK_THROWS_WITH(of("1", "-1", "1", "1"), contains("fill = -1"));
+  CHECK_THROWS_WITH(of("1", "1", "51", "1"), contains("cast_bytes = 51"));
+  CHECK_THROWS_WITH(of("1", "1", "1", "2.1"), contains("grouped_share = 2.1"));
+  CHECK_THROWS_WITH(of("1", "1", "1", "0.04"), contains("grouped_share = 0.04"));
 }
 
 }  // namespace

@@ -71,5 +71,29 @@ TEST_CASE("measured attentions are refused where a row is wrong") {
   CHECK_THROWS_WITH(attention_kernels_from_json_text("{}", "attention.json"), contains("attention.json"));
 }
 
+TEST_CASE("measured attentions may have the figures of their bounds, and none beyond") {
+  struct Bounds {
+    const char* key;
+    double AttentionKernels::*member;
+    double low, high;
+  };
+  const auto text = [](const std::string& key, double value) {
+    std::string row = R"({"rows": [{"generation": "ada")";
+    for (const auto& [name, usual] : {std::pair<std::string, double>{"share", 0.5}, {"rows", 64}, {"softmax", 8}, {"fill", 100}})
+      row += ", \"" + name + "\": " + std::to_string(name == key ? value : usual);
+    return row + "}]}";
+  };
+  for (const auto& [key, member, low, high] : {Bounds{"share", &AttentionKernels::share, 0.05, 1.5},
+                                               {"rows", &AttentionKernels::rows, 16, 1024},
+                                               {"softmax", &AttentionKernels::softmax, 0, 1000},
+                                               {"fill", &AttentionKernels::fill, 0, 5000}}) {
+    INFO(key);
+    for (const double value : {low, high})
+      CHECK(attention_kernels_from_json_text(text(key, value), "a.json").front().*member == Approx(value));
+    for (const double value : {low - 0.001, high + 0.001})
+      CHECK_THROWS_WITH(attention_kernels_from_json_text(text(key, value), "a.json"), contains(std::string(key) + " = "));
+  }
+}
+
 }  // namespace
 }  // namespace rehearsal::costmodel

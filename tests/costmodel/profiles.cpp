@@ -1,4 +1,6 @@
+#include <cmath>
 #include <fstream>
+#include <tuple>
 
 #include <nlohmann/json.hpp>
 
@@ -21,6 +23,45 @@ TEST_CASE("a profile is read, and a wrong key or value is refused by name") {
   CHECK(!p.dropout);
   CHECK_THROWS_WITH(framework_from_json_text(std::string(kProfile) + R"(, "colour": 1})", "x.json"), contains("colour"));
   CHECK_THROWS_WITH(framework_from_json_text(R"({"name": "x"})", "x.json"), contains("x.json"));
+}
+
+TEST_CASE("levels of fusion are 0, 1 and 2, and choices are named") {
+  const auto with = [](const char* key, const std::string& value) {
+    auto json = nlohmann::json::parse(std::string(kProfile) + "}");
+    json[key] = nlohmann::json::parse(value);
+    return framework_from_json_text(json.dump(), "x.json");
+  };
+  for (const int level : {0, 1, 2}) {
+    CHECK(with("elementwise_fusion", std::to_string(level)).elementwise_fusion == level);
+    CHECK(with("normalization_fusion", std::to_string(level)).normalization_fusion == level);
+  }
+  for (const char* key : {"elementwise_fusion", "normalization_fusion"})
+    for (const char* value : {"-1", "3", "4"})
+      CHECK_THROWS_WITH(with(key, value), contains("x.json") && contains(std::string(key) + " must be 0, 1 or 2"));
+  CHECK(with("launch", "\"eager\"").launch == LaunchMode::Eager);
+  CHECK(with("launch", "\"captured\"").launch == LaunchMode::Captured);
+  CHECK(with("coordination", "\"ddp\"").coordination == Coordination::Ddp);
+  CHECK(with("coordination", "\"horovod\"").coordination == Coordination::Horovod);
+  CHECK(with("attention", "\"plain\"").attention == AttentionKernel::Plain);
+  CHECK(with("attention", "\"flash-tuned\"").attention == AttentionKernel::FlashTuned);
+  CHECK(with("packing", "\"unpadded\"").packing == SequencePacking::Unpadded);
+  CHECK(with("packing", "\"length-bins\"").packing == SequencePacking::LengthBins);
+  CHECK(with("allocator", "\"deepspeed\"").allocator == AllocatorKind::Deepspeed);
+  CHECK(with("allocator", "\"pytorch\"").allocator == AllocatorKind::Pytorch);
+  CHECK_THROWS_WITH(with("launch", "\"lazy\""), contains("launch: 'lazy' is none of eager, static, captured"));
+  const auto state = with("state_bytes", R"({"weights": 4, "gradients": 3, "optimizer": 8})").state;
+  CHECK(std::tuple(state.weights, state.gradients, state.optimizer) == std::tuple(4.0, 3.0, 8.0));
+}
+
+TEST_CASE("the usual framework of a device is the one whose beginning of a name says most") {
+  platforms::Device device;
+  device.name = "A100-SXM4-80GB";
+  device.generation = "ampere";
+  CHECK_FALSE(named_by({"hopper", "H100"}, device).has_value());
+  CHECK(named_by({""}, device) == NameMatch{false, 0});
+  CHECK(named_by({"", "ampere"}, device) == NameMatch{false, 6});
+  CHECK(named_by({"ampere", "A1"}, device) == NameMatch{true, 2});  // a product's, however short, before a generation's
+  CHECK(named_by({"A1", "A100-PCIE", "A100"}, device) == NameMatch{true, 4});
 }
 
 TEST_CASE("every profile of the library is read, says where it comes from, and has its own name") {
@@ -137,12 +178,113 @@ TEST_CASE("constants read back as they were written and stay inside their bounds
     const auto c = static_cast<Coefficient>(i);
     INFO(file.facts[i].meaning);
     CHECK(again.values[c] == file.values[c]);
+    const auto &was = file.facts[i], &is = again.facts[i];
+    CHECK(std::tie(is.fitted, is.low, is.high, is.spread, is.prior, is.meaning, is.source) ==
+          std::tie(was.fitted, was.low, was.high, was.spread, was.prior, was.meaning, was.source));
     CHECK(file.facts[i].low <= file.values[c]);
     CHECK(file.values[c] <= file.facts[i].high);
     CHECK(!file.facts[i].meaning.empty());
     CHECK(!file.facts[i].source.empty());
   }
   CHECK_THROWS_AS(constants_from_json_text("{}", "constants"), BadInput);
+  CHECK(again.evidence.log_factor == file.evidence.log_factor);
+  CHECK(again.evidence.devices == file.evidence.devices);
+  CHECK(again.evidence.frameworks == file.evidence.frameworks);
+  REQUIRE(again.evidence.runs.size() == file.evidence.runs.size());
+  for (std::size_t n = 0; n < file.evidence.runs.size(); ++n) {
+    const auto &was = file.evidence.runs[n], &is = again.evidence.runs[n];
+    CHECK(std::tie(is.framework, is.device, is.times, is.median_error) == std::tie(was.framework, was.device, was.times, was.median_error));
+  }
+  CHECK(again.frozen_date == file.frozen_date);
+  CHECK(again.frozen_commit == file.frozen_commit);
+}
+
+TEST_CASE("constants are fitted or fixed, and may be their bounds") {
+  auto json = nlohmann::json::parse(to_json_text(published_constants()));
+  auto& row = json["constants"][0];
+  const auto read = [&] { return constants_from_json_text(json.dump(), "constants"); };
+  const auto first = static_cast<Coefficient>(0);
+  for (const bool fitted : {true, false}) {
+    row["status"] = fitted ? "fitted" : "fixed";
+    CHECK(read().facts[0].fitted == fitted);
+    CHECK(nlohmann::json::parse(to_json_text(read()))["constants"][0]["status"] == row["status"]);
+  }
+  row["low"] = 0.25, row["high"] = 0.75;
+  for (const double value : {0.25, 0.5, 0.75}) {
+    row["value"] = value;
+    CHECK(read().values[first] == value);
+  }
+  for (const double value : {0.2499, 0.7501}) {
+    row["value"] = value;
+    CHECK_THROWS_WITH(read(), contains("constants: " + std::string(name(first)) + " = ") && contains("is outside its bounds 0.25"));
+  }
+  row["value"] = 0.5;
+  row.erase("prior");
+  CHECK(read().facts[0].prior == 0.5);
+  row["name"] = "colour";
+  CHECK_THROWS_WITH(read(), contains("constants: 'colour' is unknown"));
+  json["constants"].erase(0);
+  CHECK_THROWS_WITH(read(), contains("constants: '" + std::string(name(first)) + "' is missing"));
+  json = nlohmann::json::parse(to_json_text(published_constants()));
+  json["intervals"].erase("default");
+  CHECK_THROWS_WITH(read(), contains("intervals: 'default' is missing"));
+}
+
+namespace {
+
+/// Intervals of a fit that saw runs on chip A and, of one framework, on chip B.
+FittedEvidence evidence() {
+  FittedEvidence e;
+  e.log_factor = {{"default", 0.2}, {"step", 0.1}};
+  e.devices = {"A", "B"};
+  e.frameworks = {"torch", "jax"};
+  e.runs = {{"torch", "A", 4, 0.05}, {"torch", "B", 40, 0.02}, {"jax", "A", 1, 0.3}};
+  return e;
+}
+
+platforms::Device chip_called(const char* name) {
+  platforms::Device device;
+  device.name = name;
+  return device;
+}
+
+}  // namespace
+
+TEST_CASE("intervals are drawn to what published runs were off by, the more of them the further") {
+  const auto e = evidence();
+  CHECK(e.of("step") == 0.1);
+  CHECK(e.of("another") == 0.2);
+  CHECK(e.widening(chip_called("A")) == 1);
+  CHECK(e.widening(chip_called("C")) == 1.5);
+  CHECK(e.widening("jax") == 1);
+  CHECK(e.widening("mxnet") == 1.3);
+  CHECK(FittedEvidence().widening("mxnet") == 1);  // nothing is said of frameworks
+  // 8 times the group's 0.1 and four times what half of the runs are within, 90 % of which are 1.645 / 0.674 as wide: log 1.05 · 2.4407.
+  const double of_a = std::log(1.05) * 1.645 / 0.674;
+  CHECK(e.drawn_to_runs(0.1, "torch", "A") == Approx(std::sqrt((8 * 0.01 + 4 * of_a * of_a) / 12)));
+  // Of 40 times no more than 16 count.
+  const double of_b = std::log(1.02) * 1.645 / 0.674;
+  CHECK(e.drawn_to_runs(0.1, "torch", "B") == Approx(std::sqrt((8 * 0.01 + 16 * of_b * of_b) / 24)));
+  // On another chip the mean of all 44, which count as four.
+  const double of_all = (4 * std::log(1.05) + 40 * std::log(1.02)) / 44 * 1.645 / 0.674;
+  CHECK(e.drawn_to_runs(0.1, "torch", "C") == Approx(std::sqrt((8 * 0.01 + 4 * of_all * of_all) / 12)));
+  // The only run of jax counts once, on another chip as well.
+  const double of_jax = std::log(1.3) * 1.645 / 0.674;
+  CHECK(e.drawn_to_runs(0.1, "jax", "A") == Approx(std::sqrt((8 * 0.01 + of_jax * of_jax) / 9)));
+  CHECK(e.drawn_to_runs(0.1, "jax", "B") == Approx(std::sqrt((8 * 0.01 + of_jax * of_jax) / 9)));
+  CHECK(e.drawn_to_runs(0.1, "mxnet", "A") == 0.1);
+}
+
+TEST_CASE("nobody is surer of a device without a run than of one whose runs went badly") {
+  const auto e = evidence();
+  CHECK(e.half_width("step", "torch", chip_called("A")) == Approx(e.drawn_to_runs(0.1, "torch", "A")));
+  // 0.1 · 1.5, drawn to the runs elsewhere, is wider than what chips A and B have.
+  CHECK(e.half_width("step", "torch", chip_called("C")) == Approx(e.drawn_to_runs(0.15, "torch", "C")));
+  CHECK(e.half_width("step", "mxnet", chip_called("C")) == Approx(0.1 * 1.3 * 1.5));
+  // Runs on A that were far off, among many elsewhere that were not.
+  auto bad = e;
+  bad.runs = {{"torch", "A", 16, 1.0}, {"torch", "B", 1000, 0.001}};
+  CHECK(bad.half_width("step", "torch", chip_called("C")) == Approx(bad.drawn_to_runs(0.1, "torch", "A")));
 }
 
 }  // namespace
