@@ -239,6 +239,45 @@ TEST_CASE("the messages of a collective are matched end to end") {
     }
 }
 
+TEST_CASE("steps that do not match are our own error") {
+  const auto matched = [](const std::vector<std::vector<plan::CollectiveStep>>& steps) {
+    return match_steps(static_cast<int>(steps.size()), [&](int member) { return steps[static_cast<std::size_t>(member)]; });
+  };
+  const plan::CollectiveStep to_1{1, 0, 5, -1, 0, 0}, to_2{2, 0, 5, -1, 0, 0}, from_0{-1, 0, 0, 0, 0, 5}, from_1{-1, 0, 0, 1, 0, 5};
+  CHECK(matched({{to_1}, {from_0}}).members[0][0].received_in == 0);
+  CHECK(matched({{to_2, to_1}, {from_0}, {from_0}}).members[1][0].sent_in == 1);
+  CHECK_THROWS_WITH(matched({{to_1}, {}}), contains("a collective receives what it sends"));
+  CHECK_THROWS_WITH(matched({{to_1}, {}, {from_0}}), contains("a collective receives from whom it sends to"));
+  CHECK_THROWS_WITH(matched({{to_2}, {}, {from_1}}), contains("a collective receives from whom it sends to"));
+}
+
+TEST_CASE("groups that sum vectors of different lengths at one time take each its own") {
+  // Two groups of two ranks: rings of 4 MB take 2·(2 + 20) + 2, of 8 MB 2·(2 + 40) + 4 us.
+  Job job({{"dp", 2, 1}, {"pp", 2, 2}}, 1);
+  for (const int stage : {0, 1}) {
+    const auto role = job.add_role(stage, {2 * stage, 2 * stage + 1});
+    const auto body = job.add_body(role, plan::BodyKind::Update);
+    job.add_collective(role, body, {CollectiveKind::AllReduce, "ring", 0}, stage == 0 ? 1'000'000 : 2'000'000);
+    job.role(role).slots = {{body, 0}};
+  }
+  const auto cost = job.play(*full_evaluator(), cluster(1, 4, 0), true);
+  CHECK(cost.timeline[0].front().end == Approx(46 * us));
+  CHECK(cost.timeline[3].front().end == Approx(88 * us));
+}
+
+TEST_CASE("communication that is slower by a factor adds and waits as much longer") {
+  const auto job = one_collective(4, "ring", CollectiveKind::AllReduce, 1'000'000);
+  costmodel::Calibration learned;
+  learned.corrections = {{"communication", 0, 3, 0.1, 5}};
+  const auto platform = cluster(1, 4, 0);
+  const costmodel::CostModel model(platform.nodes.front().device, learned, "f32");
+  const predict::EvaluationRequest request{job.program, job.costs, platform, model};
+  for (const auto& evaluator : {predict::closed_form_evaluator(), full_evaluator(), folded_evaluator()}) {
+    INFO(evaluator->name());
+    CHECK(evaluator->evaluate(request).step.value() == Approx(3 * 75 * us));
+  }
+}
+
 TEST_CASE("a late rank delays the others by no more than its lateness") {
   Job job({{"dp", 4, 1}}, 1);
   const auto early = job.add_role(0, {}), late = job.add_role(0, {3});

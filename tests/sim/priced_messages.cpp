@@ -143,3 +143,92 @@ TEST_CASE("calls of one group follow each other, calls of other groups go beside
   CHECK(p.ends.at({3, 0}) == Approx(0.75));
   CHECK(p.priced.count() == 3);
 }
+
+namespace {
+
+/// Four devices wired to their neighbours round a ring, 1 B/s each way.
+platforms::Platform ring_of_wires() {
+  auto platform = sample::chain(4);
+  platform.nodes.front().intra.wires.push_back({3, 0, 1});
+  platform.nodes.front().intra.bandwidth = BytesPerSecond(1);
+  return platform;
+}
+
+/// Three nodes of one device on a ring with links of 1 B/s, behind cards that are far quicker.
+platforms::Platform ring_of_nodes() {
+  auto platform = sample::cluster(3, 1, 1);
+  platform.topology.kind = "torus";
+  platform.topology.parameters = {{"dims", {3}}};
+  platform.topology.bandwidth = BytesPerSecond(1);
+  return platform;
+}
+
+/// How long a message takes that fills its links for a second, beside a sum of all ranks that does so for as long.
+double beside_a_sum(const platforms::Platform& platform, const std::vector<int>& group, double bytes, std::pair<int, int> ends) {
+  Played p(platform);
+  p.begin(CollectiveKind::AllReduce, bytes, 1, group);
+  p.priced.send(ends.first, ends.second, 1, 1, {99, 0});
+  p.run();
+  return p.ends.at({99, 0});
+}
+
+}  // namespace
+
+TEST_CASE("a collective goes one way round its ranks, inside nodes and between them") {
+  // Round four devices 2·3/4 of 2/3 B are 1 B a second on every wire from one device to the next, and nothing on those back.
+  for (int device = 0; device < 4; ++device) {
+    INFO("device " << device);
+    CHECK(beside_a_sum(ring_of_wires(), {0, 1, 2, 3}, 2.0 / 3, {device, (device + 1) % 4}) == Approx(2));
+    CHECK(beside_a_sum(ring_of_wires(), {0, 1, 2, 3}, 2.0 / 3, {(device + 1) % 4, device}) == Approx(1));
+  }
+  // Of two devices the ring is their wire, both ways: 2·1/2 of 1 B.
+  CHECK(beside_a_sum(ring_of_wires(), {0, 1}, 1, {0, 1}) == Approx(2));
+  CHECK(beside_a_sum(ring_of_wires(), {0, 1}, 1, {1, 0}) == Approx(2));
+  CHECK(beside_a_sum(ring_of_wires(), {0, 1}, 1, {2, 3}) == Approx(1));
+  // Round three nodes 2·2/3 of 3/4 B.
+  for (int node = 0; node < 3; ++node) {
+    INFO("node " << node);
+    CHECK(beside_a_sum(ring_of_nodes(), {0, 1, 2}, 0.75, {node, (node + 1) % 3}) == Approx(2));
+    CHECK(beside_a_sum(ring_of_nodes(), {0, 1, 2}, 0.75, {(node + 1) % 3, node}) == Approx(1));
+  }
+}
+
+TEST_CASE("ranks of a node share what goes to other nodes, each over its own card") {
+  // Two nodes of two ranks and two cards. Between nodes each card carries half of what a rank alone would: 2·1/2 / 2 of a sum, 1/2 / 2 of
+  // what is gathered or scattered, 2/4 of an all-to-all, three shifts. 0.8 of a card, beside a message that takes as much: 1.6 s for one.
+  for (const auto& [kind, part] : {std::pair{CollectiveKind::AllReduce, 0.5},
+                                   {CollectiveKind::AllGather, 0.25},
+                                   {CollectiveKind::ReduceScatter, 0.25},
+                                   {CollectiveKind::AllToAll, 0.5},
+                                   {CollectiveKind::Shift, 3.0}})
+    for (const auto& [from, to] : {std::pair{0, 2}, {1, 3}, {2, 0}, {3, 1}}) {
+      INFO(costmodel::name(kind) << ", from " << from << " to " << to);
+      Played p(sample::cluster(2, 2, 2));
+      p.begin(kind, 0.8 * sample::kCard / part, 1, {0, 1, 2, 3});
+      p.priced.send(from, to, 0.8 * sample::kCard, 1, {from, 1});
+      p.run();
+      CHECK(p.ends.at({from, 1}) == Approx(1.6));
+      CHECK(p.ends.at({0, 0}) == Approx(1.6));
+    }
+  // Inside, two ranks sum: 2·1/2 of the vector.
+  Played inside(sample::cluster(2, 2, 2));
+  inside.begin(CollectiveKind::AllReduce, 0.8 * sample::kPort, 1, {0, 1});
+  inside.priced.send(0, 1, 0.4 * sample::kPort, 0.5, {0, 1});  // 0.8 of the port for half a second
+  inside.run();
+  CHECK(inside.ends.at({0, 1}) == Approx(0.8));
+  // A node with one rank of the group beside one with two: all three cards that have a rank are loaded.
+  Played uneven(sample::cluster(2, 2, 2));
+  uneven.begin(CollectiveKind::AllReduce, 0.8 * sample::kCard / 0.5, 1, {0, 1, 2});
+  uneven.priced.send(1, 3, 0.8 * sample::kCard, 1, {1, 1});  // over the card of rank 1
+  uneven.run();
+  CHECK(uneven.ends.at({1, 1}) == Approx(1.6));
+}
+
+TEST_CASE("a call that is over may be called again") {
+  Played p(sample::cluster(1, 2, 0));
+  p.begin(CollectiveKind::AllReduce, 1e9, 0.5, {0, 1});
+  p.then = [&] { p.begin(CollectiveKind::AllReduce, 1e9, 0.25, {0, 1}); };
+  p.run();
+  CHECK(p.ends.at({1, 0}) == Approx(0.75));
+  CHECK(p.priced.count() == 2);
+}
