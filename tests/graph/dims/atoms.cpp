@@ -88,6 +88,16 @@ TEST_CASE("slicing a leaf makes it a sum of segments") {
   CHECK_FALSE(atoms.segment({atoms.fresh(3)[0], atoms.fresh(4)[0]}, 0, 6).has_value());  // cuts through the inner 4
 }
 
+TEST_CASE("a piece of nothing cuts nothing") {
+  Atoms atoms;
+  const Factors whole = atoms.fresh(12);
+  CHECK_FALSE(atoms.segment(whole, 4, 4).has_value());
+  CHECK_FALSE(atoms.segment(whole, 8, 4).has_value());
+  CHECK_FALSE(atoms.is_sum(whole[0]));
+  CHECK_FALSE(atoms.segment(Factors{}, 0, 0).has_value());  // of one element, too
+  CHECK(atoms.segment(whole, 0, 12) == whole);
+}
+
 TEST_CASE("a sum can be split by what stands in every segment") {
   // q|k|v of 3 x 8, each 8 = 2 heads x 4: splitting by heads takes one head of q, of k and of v.
   Atoms atoms;
