@@ -40,7 +40,24 @@ class Page {
       const auto id = static_cast<NodeId>(n);
       if (problem == nullptr || !measures(graph, graph[id])) add(dims, id, names);
     }
-    text_ << "\n";
+  }
+  void end_case() { text_ << "\n"; }
+  /// Which rows the gradient of each operand is made of where nobody asks for the others.
+  void add_alone(const exec::GradientCase& all) {
+    using Kind = exec::GradientOperand::Kind;
+    if (std::ranges::count(all.operands, Kind::Drawn, &exec::GradientOperand::kind) < 2) return;
+    for (std::size_t i = 0; i < all.operands.size(); ++i) {
+      if (all.operands[i].kind != Kind::Drawn) continue;
+      exec::GradientCase one = all;
+      for (std::size_t j = 0; j < one.operands.size(); ++j)
+        if (j != i && one.operands[j].kind == Kind::Drawn) one.operands[j].kind = Kind::Fixed;
+      const exec::GradientProblem problem(one);
+      const Graph& graph = problem.graph();
+      text_ << "  for x" << i << " alone:";
+      for (const Node& node : graph.nodes())
+        if (node.phase == Phase::Backward && !measures(graph, node)) text_ << " " << schema(node).name;
+      text_ << "\n";
+    }
   }
   void add_updates(const Graph& graph) {
     const LogicalDims dims(graph);
@@ -48,7 +65,7 @@ class Page {
     for (std::size_t t = 0; t < graph.tensors().size(); ++t) names[static_cast<TensorId>(t)] = graph.tensors()[t].name;
     for (std::size_t n = 0; n < graph.nodes().size(); ++n)
       if (graph.nodes()[n].phase == Phase::Update) add(dims, static_cast<NodeId>(n), names);
-    text_ << "\n";
+    end_case();
   }
   /// Of no operands: a builder would fold it.
   void add(const SingleNode& single) {
@@ -56,7 +73,7 @@ class Page {
     const Outcome found = outcome_of(use);
     const std::vector<std::optional<TensorType>> results(found.results.begin(), found.results.end());
     text_ << single.op << "(; " << single.attributes.to_text() << ") = " << text_of(found.results) << "\n  ";
-    text_ << facts_of(use.row, {use.operands, results, use.attributes}) << "\n" << changes_of(use, said_[single.op]) << "\n";
+    text_ << facts_of(use.row, {use.operands, results, use.attributes}) << "\n" << changes_of(use, said_[single.op]);
   }
   [[nodiscard]] std::string text() const { return text_.str(); }
 
@@ -192,10 +209,14 @@ std::string page_of(const std::vector<Family>& families, SingleNodes (*singles)(
     for (const exec::GradientCase& one : family()) {
       const exec::GradientProblem problem(one);
       page.add(problem.graph(), &problem);
+      page.add_alone(one);
+      page.end_case();
     }
   }
-  for (const SingleNode& single : singles != nullptr ? singles() : SingleNodes())
+  for (const SingleNode& single : singles != nullptr ? singles() : SingleNodes()) {
     single.operands.empty() ? page.add(single) : page.add(graph_of(single), nullptr);
+    page.end_case();
+  }
   return page.text();
 }
 
