@@ -1,5 +1,6 @@
 // Rows that pick elements by their values.
 
+#include <bit>
 #include <string>
 
 #include "base/error.hpp"
@@ -35,7 +36,10 @@ SplitRule top_k_labels(const NodeView& node) {
 }
 
 /// About one comparison for every element and level of a heap of k.
-Work top_k_work(const NodeView& node) { return elementwise_work(node, 2); }
+Work top_k_work(const NodeView& node) {
+  const auto levels = std::bit_width(static_cast<std::uint64_t>(node.attributes.integer("k", 0)));
+  return {Flops(static_cast<double>(levels) * static_cast<double>(element_count(node.input(0).shape))), traffic(node)};
+}
 
 void top_k_gradient(GradientContext& g) {
   if (g.gradient_of_output(0) == TensorId::None) return;

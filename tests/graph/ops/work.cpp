@@ -22,6 +22,14 @@ void costs(const std::string& op, const Types& operands, const Attributes& attri
 
 }  // namespace
 
+TEST_CASE("the largest few: every element meets every level of a heap of them") {
+  // 24 elements and a heap of one level, of two (k = 2 and 3), of three (k = 4); values in 4 bytes, positions in 8.
+  costs("TopK", {f32({4, 6})}, {{"k", std::int64_t{1}}}, 24 * 1, 4 * 24 + 4 * (4 + 8));
+  costs("TopK", {f32({4, 6})}, {{"k", std::int64_t{2}}}, 24 * 2, 4 * 24 + 8 * (4 + 8));
+  costs("TopK", {f32({4, 6})}, {{"k", std::int64_t{3}}}, 24 * 2, 4 * 24 + 12 * (4 + 8));
+  costs("TopK", {f32({4, 6})}, {{"k", std::int64_t{4}}}, 24 * 3, 4 * 24 + 16 * (4 + 8));
+}
+
 TEST_CASE("matrices that are balanced: a sum and a division an element, for columns and then in turn for rows and columns") {
   // 3 iterations of columns and 2 of rows between them; 3 matrices of 4 elements.
   costs("Sinkhorn", {f32({3, 2, 2})}, {{"iterations", std::int64_t{3}}}, 5 * 2 * 12, 2 * 4 * 12);
