@@ -33,7 +33,7 @@ std::string known_arithmetics() { return joined(arithmetic_rows(), ", ", &Arithm
 /// The names of options that are written go into the set, whatever their values.
 void note_typed(CLI::App& app, std::set<std::string>& typed) {
   for (auto* option : app.get_options())
-    option->each([&typed, name = option->get_single_name()](const std::string&) { typed.insert(name); });
+    if (!option->get_lnames().empty()) option->each([&typed, name = option->get_single_name()](const std::string&) { typed.insert(name); });
 }
 
 std::int64_t bind_value(const std::string& text, std::string& name) {

@@ -242,7 +242,7 @@ TEST_CASE("arguments and options that are one of so many words are completed") {
   CHECK(offered("completion z") == Words{"zsh"});
   CHECK(offered("export dp=8 --for m") == Words{"megatron-core"});
   CHECK(offered("explain dp=8,zero_") == Words{"dp=8,zero_group="});
-  CHECK(offered("validate --family transformer-f") == Words{"transformer-fsdp"});
+  CHECK(offered("validate --family transformer-fs") == Words{"transformer-fsdp"});
   CHECK(offered("validate --through fo") == Words{"folded"});
   CHECK(offered("collective --kind all") == Words{"all-gather", "all-reduce", "all-to-all"});
   CHECK(offered("inspect zoo:x --device h100-n") == Words{"H100-NVL-94GB"});  // as it is written, whatever case was typed

@@ -59,8 +59,8 @@ TEST_CASE("what a site taught is in every prediction") {
   // What a trace shows is as long as the step, too.
   const auto traced = result_of(rehearse("simulate" + question + "--plan dp=8 --trace " + (folder / "trace.json") + machine));
   double last = 0;
-  for (const auto& event : nlohmann::json::parse(text_of(folder / "trace.json")).at("ranks").at(0).at("events"))
-    last = std::max(last, event.at(5).get<double>());
+  const auto trace = nlohmann::json::parse(text_of(folder / "trace.json"));
+  for (const auto& event : trace.at("ranks").at(0).at("events")) last = std::max(last, event.at(5).get<double>());
   CHECK(last == Approx(seconds_of(traced)).epsilon(0.01));
   const auto best = [&](const std::string& more) {
     return seconds_of(result_of(rehearse("search" + question + "--budget 20plans" + more)).at("plans").at(0));

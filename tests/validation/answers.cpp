@@ -54,7 +54,7 @@ TEST_CASE("a line that is wrong is named with its key") {
     CHECK_THROWS_WITH(read("{\"id\":\"p1\",\"predicted\":{\"iteration_time_s\":1}}\n" + line),
                       contains("theirs.jsonl: line 2") && contains(words));
   };
-  refused("{", "line 1, column 2");
+  refused("{", "column 2");
   refused("[]", "an answer is an object");
   refused(R"({"predicted":{"iteration_time_s":1}})", "'id' is missing");
   refused(R"({"id":"p1","predicted":{"iteration_time_s":1}})", "'p1' is answered twice");
