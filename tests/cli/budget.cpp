@@ -61,7 +61,8 @@ TEST_CASE("carbon that is asked for is in the answer, in proportion to the energ
       };
       CHECK(number("carbon_kg") == Approx(number("energy_joules") / kJoulesPerKilowattHour * 0.25));
     }
-  const auto& sizes = answer("'zoo:gpt?vocab=32000'", "--carbon 250 --sizes 100M --budget 1e18FLOP").at("sizes");
+  const auto sizes =
+      answer("'zoo:gpt?vocab=32000'", "--carbon 250 --sizes 100M --budget 1e18FLOP").at("sizes");  // a copy: the answer ends here
   CHECK(sizes.at(0).at("carbon_kg").get<double>() == Approx(sizes.at(0).at("energy_joules").get<double>() / kJoulesPerKilowattHour * 0.25));
   CHECK_FALSE(answer(kSmall, "--plan dp=8 --budget 10h").at("training").contains("carbon_kg"));
 }
