@@ -311,7 +311,7 @@ void check_shares(const graph::TrainingGraph& training, const Plan& p, std::vect
   else if (p.has_shard_groups() && has_uneven_shares(training.batch, p))
     violations.push_back({"shares", "zero_group=" + std::to_string(p.zero_group) + " needs replicas with equally many samples",
                           "use shares=equal, or zero_group=all"});
-  else if (schedule_of(p).asynchronous && p.pp > 1 && has_uneven_shares(training.batch, p))
+  else if (schedule_of(p).asynchronous && has_uneven_shares(training.batch, p))
     violations.push_back(
         {"shares", "with schedule=" + p.schedule + " steps follow each other without a flush, at one pace", "use shares=equal"});
 }
@@ -355,7 +355,7 @@ void check_compressor(const Plan& p, std::vector<Violation>& violations) {
   refuse(p.cp > 1, "cp=1", "cp sums them once more");
   refuse(p.ep > 1, "ep=1", "ranks of ep have those of other experts");
   refuse(p.spatial != std::array<int, 3>{1, 1, 1}, "spatial=1x1x1", "spatial sums them once more");
-  if (p.pp > 1 && schedule_of(p).placement == ChunkPlacement::Both)
+  if (schedule_of(p).placement == ChunkPlacement::Both)
     violations.push_back({"compression",
                           text + " takes whole gradients, and with schedule=" + p.schedule + " two ranks have halves of them",
                           "use another schedule, or compression=none"});

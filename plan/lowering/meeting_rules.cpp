@@ -66,9 +66,9 @@ void check_meetings(const graph::TrainingGraph& training, const Plan& p, std::ve
   refuse(p.ep > 1, "replicas keep all of what they train, and ep gives every replica different experts", "ep=1");
   refuse(p.compression.of_sums() || p.compression.type_on_the_way(),
          "gradients do not travel, and compression=" + to_text(p.compression) + " is for their way", "compression=none");
-  refuse(p.pp > 1 && schedule_of(p).placement == ChunkPlacement::Both, "two ranks have halves of a gradient under schedule=" + p.schedule,
+  refuse(schedule_of(p).placement == ChunkPlacement::Both, "two ranks have halves of a gradient under schedule=" + p.schedule,
          "another schedule");
-  refuse(p.pp > 1 && schedule_of(p).asynchronous, "steps run into each other under schedule=" + p.schedule, "schedule=1f1b");
+  refuse(schedule_of(p).asynchronous, "steps run into each other under schedule=" + p.schedule, "schedule=1f1b");
   refuse(training.batch % p.dp != 0 || has_uneven_shares(training.batch, p),
          "weights are averaged with equal shares, so every replica must see equally many samples",
          "shares=equal and a batch that dp divides");

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/error.hpp"
 #include "base/random.hpp"
@@ -252,6 +253,22 @@ TEST_CASE("activations that a stage holds, by hand") {
   // Megatron-LM, SC 2021: (v-1) p + 2 (p - s - 1) + 1 before the first backward pass: 4 + 6 + 1
   CHECK(schedule("interleaved").activations(0, {4, 8, 2}) == 11);
   CHECK(schedule("breadth-first").activations(3, {4, 8, 2}) == 16);  // all 8 micro-batches of both chunks
+}
+
+TEST_CASE("activations that a stage holds are those of passes that have begun and are not over, at most") {
+  for_all_shapes([](const ScheduleRow& row, const PipelineShape& s) {
+    for (int stage = 0; stage < s.stages; ++stage) {
+      std::set<std::pair<int, int>> held;  // chunk and micro-batch
+      std::size_t most = 0;
+      for (const auto& slot : row.order(stage, s)) {
+        if (!slot.backward) held.insert({slot.chunk, slot.micro_batch});
+        if (slot.backward && slot.part != GradientPart::Input) held.erase({slot.chunk, slot.micro_batch});
+        most = std::max(most, held.size());
+      }
+      INFO(row.name << " stage " << stage << " of " << s.stages << ", " << s.micro_batches << " micro-batches, " << s.chunks << " chunks");
+      CHECK(row.activations(stage, s) == (row.asynchronous ? s.stages - stage : static_cast<int>(most)));
+    }
+  });
 }
 
 TEST_CASE("breadth first, a chunk's gradients are complete when the next one's begin") {
