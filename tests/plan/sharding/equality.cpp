@@ -38,6 +38,16 @@ TEST_CASE("data parallel equals one rank, even and uneven") {
   }
 }
 
+TEST_CASE("replicas with samples of their own equal one rank") {
+  for (const std::vector<std::int64_t>& samples : {std::vector<std::int64_t>{1, 4, 2}, {5, 1, 1}, {2, 2, 3}}) {
+    MeshAxis dp = by_batch(3);
+    dp.samples = samples;
+    check_equal(graph::test::mlp(7), {dp}, 3);
+    check_equal(graph::test::cnn(7), {dp}, 5);
+    check_equal(graph::test::mlp(7, "", "adam"), {dp, {"tp", 2, {"fc1.weight.1"}, false}}, 3);
+  }
+}
+
 TEST_CASE("micro-batches equal the whole batch") {
   const MeshAxis time{"time", 3, {"batch"}, true};
   check_equal(graph::test::mlp(7), {by_batch(2), time}, 3);
