@@ -96,7 +96,6 @@ void RoleBuilder::spread_decompositions() {
   for (std::size_t n = 0; n < all.size(); ++n) {
     broadcast(all[n], messages[n], {update_, last_kernel});
     after_production(all[n], update_);
-    stash_results(all[n], update_);
   }
 }
 

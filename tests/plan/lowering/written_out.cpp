@@ -88,6 +88,8 @@ TEST_CASE("Programs of optimizers and of what is kept or sent in fewer bytes are
       {"blocks-of-sums", "layers", "dp=2,compression=sparcml:0.5,exact_steps=2"},
       {"moments", "layers", "dp=2,compression=1bit-adam,exact_steps=3", "adam"},
       {"factors", "layers", "dp=3,decompositions=spread", "kfac"},
+      {"roots-sharded", "layers", "dp=2,zero=1,decompositions=spread", "shampoo alone"},
+      {"roots-split", "layers", "dp=2,tp=2,decompositions=spread", "shampoo alone"},
       {"roots", "layers", "dp=2,decompositions=spread", "shampoo"},
   })));
 }

@@ -102,6 +102,32 @@ TEST_CASE("random networks: batch and any other dimension, even and uneven, equa
   CHECK(played > 30);
 }
 
+TEST_CASE("pieces of dimensions that have several factors, split along any of them") {
+  // 3 groups of 4 features side by side, as of a fused projection; of all 12 the first 8, or those from the third on, or every other one.
+  for (const auto& [starts, ends, steps] :
+       std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_t>>{{0, 8, 1}, {2, 12, 1}, {0, 12, 2}}) {
+    graph::test::Net n;
+    const TensorId x = n.op("MatMul", {n.input("x", {4, 6}), n.parameter("w", {6, 12})});
+    const TensorId groups = n.op("Relu", {n.reshape(x, {4, 3, 4})});
+    const TensorId flat = n.reshape(n.op("Mul", {groups, n.parameter("scale", {3, 1})}), {4, 12});
+    const TensorId piece =
+        n.op("Slice", {flat}, {{"starts", Shape{starts}}, {"ends", Shape{ends}}, {"axes", Shape{1}}, {"steps", Shape{steps}}});
+    const TrainingGraph t = graph::test::trained(n.model(n.linear(n.op("Relu", {piece}), "fc", 3)));
+    const LogicalDims dims(t.graph);
+    int played = 0;
+    for (const DimReport& d : report_dims(t.graph, dims)) {
+      INFO(starts << " to " << ends << " by " << steps << ", dimension " << d.name);
+      try {
+        check_equal(t, {{"tp", 2, {d.name}, false}}, 3);
+        ++played;
+      } catch (const Refusal&) {
+        continue;
+      }
+    }
+    CHECK(played > 3);
+  }
+}
+
 TEST_CASE("channels of a convolutional network, with batch normalization") {
   check_equal(graph::test::cnn(4), {by_batch(2), {"tp", 2, {"conv1.weight.0", "conv2.weight.0"}, false}}, 5);
   check_equal(graph::test::cnn(4), {{"tp", 3, {"conv1.weight.0"}, false}}, 5);
