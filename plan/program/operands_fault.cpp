@@ -83,9 +83,8 @@ std::string fault_of_shares(const Program& program, const Role& role, const Inst
   if (compresses) return size(i.outputs.front()) == sent ? "" : wrong;
   if (!sums) return size(i.inputs.front()) == gathered ? "" : wrong;
   const auto kept = blocks.of_rank * kCompressedBlock * static_cast<std::int64_t>(size_of(dtype));
-  const bool right =
-      size(i.inputs.front()) == sent && size(i.outputs.front()) == gathered && (i.outputs.size() == 1 || size(i.outputs[1]) == kept);
-  return right ? "" : wrong;
+  const bool keeps = i.outputs.size() == 1 || (size(i.outputs[1]) == kept && i.inputs.back() == i.outputs[1]);
+  return size(i.inputs.front()) == sent && size(i.outputs.front()) == gathered && keeps ? "" : wrong;
 }
 
 std::string fault_of_gradients(const Program& program, const Role& role, const Instruction& i) {
