@@ -92,6 +92,10 @@ TEST_CASE("sharded state is answered as written out") {
                                     {"layers", "dp=2,decompositions=spread", "kfac"},
                                     {"layers", "decompositions=spread", "kfac"},
                                     {"layers", "dp=2,decompositions=spread,local_steps=2", "shampoo"},
+                                    {"layers", "dp=2,decompositions=spread,local_steps=1", "shampoo"},
+                                    {"layers", "zero=1", "stateless"},
+                                    {"layers", "dp=2,zero=1", "stateless"},
+                                    {"layers", "dp=2,zero=2", "stateless"},
                                     {"layers", "dp=2,algorithms=all-reduce:dp:8:ring"},
                                     {"layers", "dp=2,algorithms=all-reduce:dp:8:ring|all-reduce:dp:9:ring"},
                                 });

@@ -73,6 +73,17 @@ graph::Graph tied() {
   return std::move(layers).finish(layers.matmul("last", x, matrix), "output");
 }
 
+/// Products with the matrix as it is stored turned.
+graph::Graph turned() {
+  Layers layers;
+  auto x = layers.input("input", {6, 4});
+  for (const auto* name : {"a", "b", "c"}) {
+    const std::string n = name;
+    x = layers.relu(n + ".relu", layers.matmul(n, x, layers.transpose(n + ".turned", layers.parameter(n + ".weight", {4, 4}), {1, 0})));
+  }
+  return std::move(layers).finish(layers.linear("last", x, 3), "output");
+}
+
 /// What the first product makes is read by all parts of a pipeline.
 graph::Graph residual() {
   Layers layers;
@@ -113,6 +124,7 @@ constexpr WrittenModel kWrittenModels[] = {
     {"attention", attention},
     {"tied", tied},
     {"residual", residual},
+    {"turned", turned},
     {"unwanted", unwanted},
     {"normalized", normalized},
     {"masked", [] { return graph::zoo::build("bert?layers=1&hidden=8&heads=2&seq=6&vocab=10&positions=8&predictions=2", 4); }},
@@ -129,7 +141,8 @@ bool says(const std::string& how, std::string_view word) {
 
 graph::TrainingGraph written_training(const std::string& model, const std::string& plan, const std::string& how) {
   graph::TrainingOptions options;
-  options.optimizer = {"sgd", {{"momentum", 0.9}}};
+  options.optimizer = {"sgd", {}};
+  if (!says(how, "stateless")) options.optimizer.values["momentum"] = 0.9;
   for (const auto* optimizer : {"adam", "shampoo", "kfac"})
     if (says(how, optimizer)) options.optimizer = {optimizer, {}};
   if (plan.find("zero=") != std::string::npos || says(how, "clipped")) options.clip_norm = 1;
@@ -154,6 +167,10 @@ KernelOffer ChoosyBackend::offer(const LocalNode& node) const {
   };
   for (const auto& type : node.inputs) offer.input_formats.push_back(format_of(type));
   for (const auto& type : node.outputs) offer.output_formats.push_back(format_of(type));
+  if (node.schema.name == "Relu" || node.schema.name == "ReluGrad") {  // as it comes
+    offer.input_formats.assign(node.inputs.size(), node.input_formats.front());
+    offer.output_formats = {node.input_formats.front()};
+  }
   if (node.schema.name == "Conv") offer.input_formats[1] = Format::Packed;
   if (convolves || family == graph::CostFamily::MatMul) offer.workspace = Bytes(100);
   return offer;

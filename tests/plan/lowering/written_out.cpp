@@ -74,6 +74,7 @@ TEST_CASE("Programs of pipelines are those that are written out") {
       {"residual-late", "residual", "pp=2,micro_batch=3,schedule=zb-h1"},
       {"inside-out", "layers", "dp=2,pp=2,tp=2,order=pp.dp.tp.cp.ep", "alone"},
       {"tied", "tied", "pp=3,micro_batch=2", "clipped"},
+      {"turned-in-flight", "turned", "pp=2,micro_batch=2,schedule=pipedream-2bw"},
       {"tied-in-flight", "tied", "pp=2,micro_batch=2,schedule=pipedream-2bw"},
   })));
 }
@@ -98,6 +99,8 @@ TEST_CASE("Programs of kernels that want formats and memory of their own are tho
   check_written_program(GENERATE(values<WrittenPlan>({
       {"channels-last", "convolutions", "dp=2", "choosy"},
       {"channels-last-stages", "convolutions", "pp=2,recompute=full", "choosy"},
+      {"channels-last-offloaded", "convolutions", "offload=activations", "choosy"},
+      {"channels-last-signs", "convolutions", "compression=gist", "choosy"},
       {"channels-last-micro-batches", "convolutions", "micro_batch=3,bn=local", "choosy"},
   })));
 }

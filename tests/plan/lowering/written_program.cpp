@@ -95,6 +95,18 @@ std::string redistributions_of(const Program& program, std::size_t role) {
   return text.str();
 }
 
+/// Of every body: how many of its instructions belong to a pass of the model, which is not always the body's own.
+std::string phases_of(const Role& role) {
+  constexpr std::string_view kPhases[] = {"forward", "backward", "update"};
+  std::string text;
+  for (const auto& body : role.bodies)
+    for (std::size_t p = 0; p < std::size(kPhases); ++p)
+      if (const auto count = std::ranges::count(body.instructions, static_cast<graph::Phase>(p), &Instruction::phase); count > 0)
+        text += (text.empty() ? " phases " : ", ") + std::string(name(body.kind)) + ": " + std::to_string(count) + " " +
+                std::string(kPhases[p]);
+  return text.empty() ? text : text + "\n";
+}
+
 std::string slots_of(const Role& role) {
   std::ostringstream text;
   for (const auto* slots : {&role.opening, &role.slots}) {
@@ -140,7 +152,7 @@ std::string text_of(const Program& program, const graph::Graph& g) {
     add_section(text, "kernels with attributes or memory of their own", kernels_of(program, role, g));
     add_section(text, "redistributions", redistributions_of(program, r));
     add_section(text, "buffers", buffers_of(role));
-    text << memory_of(role);
+    text << phases_of(role) << memory_of(role);
   }
   for (const auto& warning : program.warnings) text << "\nwarning: " << warning << "\n";
   return text.str();
@@ -153,7 +165,7 @@ void check_written_program(const WrittenPlan& written) {
   const TableBackend table(how.find("fused") != std::string::npos);
   const Backend& backend = how.find("choosy") != std::string::npos ? static_cast<const Backend&>(choosy) : table;
   LoweringOptions options;
-  if (how.find("buckets") != std::string::npos) options.bucket_bytes = 300;
+  if (how.find("buckets") != std::string::npos) options.bucket_bytes = 400;
   auto program = lower(training, parse_plan(written.plan), backend, options);
   if (how.find("alone") != std::string::npos) program.roles.resize(1);
   const auto text =

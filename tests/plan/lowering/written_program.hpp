@@ -12,7 +12,7 @@ namespace rehearsal::plan::test {
 struct WrittenPlan {
   const char *file, *model, *plan;
   const char* how = "";  ///< words: an optimizer's name, "clipped", "fused" (attention as one kernel), "choosy" (ChoosyBackend), "alone"
-                         ///< (one role), "buckets" (of 300 bytes)
+                         ///< (one role), "buckets" (of 400 bytes), "stateless" (SGD without momentum)
 };
 
 /// Throws BadInput where there is no model of that name.
