@@ -237,6 +237,9 @@ TEST_CASE("a plan file with a wrong value is refused by file and key") {
   CHECK(file_refusal("/context/searched_on/nodes", 4) == "accepted");
   CHECK_THAT(file_refusal("/context/searched_on/platform", nlohmann::json::array()), contains("searched_on.platform: is an empty list"));
   CHECK_THAT(file_refusal("/context/searched_on/platform", ""), contains("searched_on.platform: must be a text that is not empty"));
+  for (const std::string key : {"model", "loss", "dtype", "optimizer", "model_hash"})
+    for (const auto& wrong : {nlohmann::json(""), nlohmann::json(3), nlohmann::json(nullptr)})
+      CHECK_THAT(file_refusal("/context/" + key, wrong), contains("context." + key + ": must be a text that is not empty"));
   CHECK_THAT(file_refusal("/context/model_hash", "short"), contains("context.model_hash: must be 16 hexadecimal digits"));
   CHECK_THAT(file_refusal("/context/extra", 1), contains("context.extra: is no key here"));
   CHECK_THAT(file_refusal("/mesh/tp", 10000000), contains("mesh: the degrees"));  // 2 times 10 million

@@ -52,6 +52,10 @@ TEST_CASE("stages take equal parts of what nodes cost") {
   CHECK(stages_of(t, "pp=3", {{"n0", 3}, {"n1", 1}, {"n2", 1}, {"n3", 1}, {"n4", 1}, {"n5", 2}}) == std::vector{0, 1, 1, 1, 2, 2});
   // All of it stands last: one cut is before it, the other behind, where the loss is.
   CHECK(stages_of(t, "pp=3", {{"n5", 9}}) == std::vector{0, 1, 1, 1, 1, 1});
+  // The loss is all of it: every stage has a node of its own even so.
+  const auto late = assign_stages(t, parse_plan("pp=3"), {[&](graph::NodeId n) { return n == t.graph[t.loss].producer ? 9.0 : 0.0; }, {}});
+  CHECK(stage_of(t, late, "n0") == 0);
+  CHECK(stage_of(t, late, t.graph[t.graph[t.loss].producer].name) == 2);
   CHECK(stages_of(t, "pp=1", {}) == std::vector{0, 0, 0, 0, 0, 0});
 }
 

@@ -81,9 +81,9 @@ std::string text_of_keys(const std::set<std::string>& keys) {
 }  // namespace
 
 TEST_CASE("a Program's file read again is the same file") {
-  const auto* const plan =
-      GENERATE("dp=2,pp=2,micro_batch=2", "dp=2,compression=sparcml:0.5,exact_steps=3", "dp=2,local_steps=4,outer=nesterov",
-               "dp=2,local_steps=4,staleness=1,outer=elastic", "dp=2,local_steps=4,outer=gossip");
+  const auto* const plan = GENERATE("dp=2,pp=2,micro_batch=2", "dp=2,compression=sparcml:0.5,exact_steps=3",
+                                    "dp=2,local_steps=4,outer=nesterov", "dp=2,local_steps=4,staleness=1,outer=elastic",
+                                    "dp=2,local_steps=4,outer=gossip", "pp=2,schedule=pipedream-2bw,micro_batch=2", "dp=2,zero=3");
   INFO(plan);
   const Written w(plan);
   const auto again = read_program_file(w.path, w.lowered(), w.training.graph);
@@ -121,6 +121,9 @@ TEST_CASE("a Program's file says who decomposes what and when it is sent, or is 
   CHECK_THAT(refusal_of([&](Json& role) { first_broadcast(role)["kind"] = "all-gather"; }), contains("broadcast of what one rank makes"));
   CHECK_THAT(refusal_of([&](Json& role) { role["collectives"][0]["root"] = 1; }), contains("root is of a broadcast"));
   CHECK_THAT(refusal_of([&](Json& role) { first(role, is_renewal)["inputs"].erase(1); }), contains("number of the step"));
+  const auto step_of = [&](Json& role) -> Json& { return role["buffers"][first(role, is_renewal)["inputs"][1].get<std::size_t>()]; };
+  CHECK_THAT(refusal_of([&](Json& role) { step_of(role)["dtype"] = "f32"; }), contains("number of the step, one i64"));
+  CHECK_THAT(refusal_of([&](Json& role) { step_of(role)["shapes"] = Json{{2}}; }), contains("number of the step, one i64"));
   CHECK_THAT(refusal_of([&](Json& role) { first(role, is_left_to_one)["collective"] = 0; }), contains("broadcast of what one rank makes"));
 }
 
@@ -183,6 +186,89 @@ TEST_CASE("buffers of a Program's file are counted from 0 to one less than there
         }
   }
   FAIL("no instruction has operands");
+}
+
+TEST_CASE("what an instruction of a Program's file waits for, and the node that it computes, are there") {
+  const Written w;
+  const auto& bodies = w.document["roles"][0]["bodies"];
+  const auto forward = std::ranges::find_if(bodies, [](const Json& b) { return b["kind"] == "forward"; }) - bodies.begin();
+  const auto refusal_of = [&](const char* key, const Json& value) {
+    auto changed = w.document;
+    for (auto& i : changed["roles"][0]["bodies"][forward]["instructions"])
+      if (i["kind"] == "kernel") i[key] = value;
+    return w.refusal(changed);
+  };
+  const auto waiting_for = [&](std::size_t body, std::size_t instruction) {
+    return refusal_of("after", Json::array({Json::array({body, instruction})}));
+  };
+  const auto at = static_cast<std::size_t>(forward);
+  const auto instructions = bodies[at]["instructions"].size();
+  CHECK(waiting_for(at, instructions - 1).empty());
+  CHECK_THAT(waiting_for(at, instructions), contains("waits for one that is not there: [" + std::to_string(at) + ", "));
+  for (const auto body : {bodies.size(), bodies.size() + 1})
+    CHECK_THAT(waiting_for(body, 0), contains("waits for one that is not there: [" + std::to_string(body) + ", 0]"));
+  CHECK_THAT(refusal_of("node", "nobody"), contains("the model has no such node"));
+}
+
+TEST_CASE("slots of a Program's file are of bodies and micro-batches that there are, forward passes of steps to come among them") {
+  const Written w("pp=2,schedule=pipedream-2bw,micro_batch=4");
+  auto& role = w.document["roles"][0];
+  REQUIRE(w.document["micro_batches"] == 2);
+  REQUIRE(role["opening"].size() == 1);
+  const auto body_of = [&](const std::string& kind) {
+    return std::ranges::find_if(role["bodies"], [&](const Json& b) { return b["kind"] == kind; }) - role["bodies"].begin();
+  };
+  const auto refusal_of = [&](const char* list, std::int64_t body, int micro_batch) {
+    auto changed = w.document;
+    changed["roles"][0][list] = Json::array({Json::array({body, micro_batch})});
+    return w.refusal(changed);
+  };
+  const auto forward = body_of("forward"), backward = body_of("backward");
+  const auto bodies = static_cast<std::int64_t>(role["bodies"].size());
+  for (const auto* list : {"slots", "opening"}) {
+    INFO(list);
+    CHECK(refusal_of(list, forward, 2).empty());
+    CHECK(refusal_of(list, backward, 1).empty());
+    CHECK_THAT(refusal_of(list, forward, 3), contains("there is no [" + std::to_string(forward) + ", 3]"));
+    CHECK_THAT(refusal_of(list, backward, 2), contains("there is no [" + std::to_string(backward) + ", 2]"));
+    CHECK_THAT(refusal_of(list, forward, -1), contains("a slot is [body, micro-batch]"));
+    CHECK_THAT(refusal_of(list, bodies, 0), contains("there is no [" + std::to_string(bodies) + ", 0]"));
+  }
+  auto changed = w.document;
+  changed["roles"][0]["opening"][0] = Json::array({backward, 1});
+  write_text(w.path, changed.dump(1));
+  const auto opening = read_program_file(w.path, w.lowered(), w.training.graph).roles[0].opening;
+  REQUIRE(opening.size() == 1);
+  CHECK(opening[0].body == backward);
+  CHECK(opening[0].micro_batch == 1);
+}
+
+TEST_CASE("what ranks deal out is counted in elements that there can be") {
+  const Written w("dp=2,zero=3");
+  const auto refusal_of = [&](const Json& dealt) {
+    auto changed = w.document;
+    for (auto& c : changed["roles"][0]["collectives"])
+      if (!c["dealt"].empty()) c["dealt"] = dealt;
+    return w.refusal(changed);
+  };
+  const std::int64_t most = std::int64_t{1} << 50;
+  for (const auto& possible : {Json{{1, 1}}, Json{{1, most}}, Json{{most, 1}}, Json{{1, most / 2}, {1, most / 2}}})
+    CHECK_THAT(refusal_of(possible), !contains("numbers from 1 on"));
+  for (const auto& wrong : {Json{{0, 1}}, Json{{1, 0}}, Json{{1, most + 1}}, Json{{2, most}}, Json{{1, most / 2}, {1, most / 2 + 1}},
+                            Json{{2, most / 4}, {2, most / 4}, {1, 1}}}) {
+    INFO(wrong.dump());
+    CHECK_THAT(refusal_of(wrong), contains("dealt is a list of [units, elements of each], numbers from 1 on"));
+  }
+}
+
+TEST_CASE("a buffer of a Program's file has a shape for every size of micro-batch") {
+  const Written w;
+  auto changed = w.document;
+  auto& shapes = changed["roles"][0]["buffers"][0]["shapes"];
+  shapes.push_back(shapes[0]);
+  CHECK_THAT(w.refusal(changed), contains("shapes are of 2 micro-batch sizes"));
+  shapes = Json::array();
+  CHECK_THAT(w.refusal(changed), contains("shapes are of 0 micro-batch sizes"));
 }
 
 TEST_CASE("only an all-to-all receives behind what it sends") {

@@ -272,3 +272,19 @@ TEST_CASE("what is kept, what leaves for the host, which update is first, who ta
   kernel.kind = InstructionKind::Compress;
   CHECK(takes_part(program, 0, kernel));
 }
+
+TEST_CASE("what a schedule of the learning rate changes: updates that read it, not what backends make of several, not what meetings add") {
+  const auto training = written_training("layers", "dp=2,local_steps=2,outer=nesterov", "sgd");
+  auto program = lower(training, parse_plan("dp=2,local_steps=2,outer=nesterov"), TableBackend(), {});
+  Role& role = program.roles.front();
+  const auto count = [&] {
+    std::size_t following = 0;
+    for (const auto& body : role.bodies)
+      following += static_cast<std::size_t>(
+          std::ranges::count_if(body.instructions, [&](const Instruction& i) { return follows_rate(role, i, training.graph); }));
+    return following;
+  };
+  CHECK(count() == 6);  // three weights and three biases
+  for (auto& kernel : role.kernels) kernel.op = kernel.op.empty() ? "Relu" : kernel.op;
+  CHECK(count() == 0);
+}

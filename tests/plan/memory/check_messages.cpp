@@ -125,6 +125,18 @@ TEST_CASE("what has not arrived is not read, what has not left is not written") 
     forget_dependencies(program, InstructionKind::Collective);
     CHECK_THROWS_WITH(check_messages(program), contains("(collective of"));
   }
+  SECTION("a kernel's workspace") {
+    auto program = lowered("dp=2");
+    auto& role = program.roles.front();
+    const auto body = std::ranges::find_if(role.bodies, [](const Body& b) { return b.kind == BodyKind::Backward; });
+    const auto is = [](InstructionKind kind) { return [kind](const Instruction& i) { return i.kind == kind; }; };
+    const auto sum = std::ranges::find_if(body->instructions, is(InstructionKind::Collective));
+    const auto kernel = std::find_if(sum, body->instructions.end(), is(InstructionKind::Kernel));
+    REQUIRE(kernel != body->instructions.end());
+    kernel->workspace = sum->outputs.front();
+    CHECK_THROWS_WITH(check_messages(program),
+                      contains("kernel writes " + role.buffers[kernel->workspace].name) && contains("(collective of"));
+  }
   SECTION("what a copy of the model sends to the other, and adds to") {
     auto program = lowered("pp=2,micro_batch=1,schedule=dualpipe");
     forget_dependencies(program, InstructionKind::Send);

@@ -142,4 +142,12 @@ TEST_CASE("maps between resolutions, and borders, over split rows") {
     check_split(t, "spatial=2x1", "Pad");
     check_split(t, "spatial=3x1", "Pad");
   }
+  // The first of 4 blocks is all border, made of no row: what is bordered stays whole.
+  const auto bordered = network_of(6, [](test_net& n, TensorId x) {
+    const TensorId y = n.op("Conv", {x, n.parameter("filter", {3, 3, 3, 3})}, attributes_of({"Conv"}));
+    return n.op("Pad", {y}, {{"pads", Sizes{6, 0, 0, 0}}});
+  });
+  CHECK(split_axes(bordered, axes_of(bordered, "spatial=4x1"), "Conv") == "height ");
+  CHECK(split_axes(bordered, axes_of(bordered, "spatial=4x1"), "Pad").empty());
+  check_equal(bordered, axes_of(bordered, "spatial=4x1"), 3);
 }

@@ -93,3 +93,30 @@ TEST_CASE("a tensor is its own vector where ranks have neighbouring blocks of it
   CHECK(in_order > 0);
   CHECK(other > 0);
 }
+
+TEST_CASE("ranks that change from rows to columns send each other what both have, were it one element") {
+  const TrainingGraph t = graph::test::mlp(3);  // scores of 3 samples and 3 classes
+  const Sharding s = shard(t, {{"dp", 3, {"batch"}, false}});
+  const TensorId scores = t.graph.outputs().front();
+  REQUIRE(t.graph[scores].type.shape == Shape{3, 3});
+  const auto split = [&](std::int16_t dim) {
+    AxisLayout l;
+    l.kind = LayoutKind::Split, l.dim = dim, l.atom = s.dims->of(scores)[static_cast<std::size_t>(dim)].front();
+    return Layout{l};
+  };
+  const Redistribution r{scores, NodeId::None, 0, split(0), split(1), 0, ConversionKind::AllToAll};
+  for (std::int64_t rank = 0; rank < 3; ++rank) {
+    const auto packing = packing_of(s, r, {rank});
+    CHECK(packing.count == 4);  // two elements go, and two come
+    REQUIRE(packing.packed.size() == 2);
+    REQUIRE(packing.unpacked.size() == 2);
+    for (std::size_t n = 0; n < 2; ++n) {
+      const std::int64_t peer = static_cast<std::int64_t>(n) + (static_cast<std::int64_t>(n) >= rank ? 1 : 0);
+      const auto &sent = packing.packed[n], &received = packing.unpacked[n];
+      CHECK(std::tuple{sent.peer, sent.offset, sent.count} == std::tuple{peer, std::int64_t(n), std::int64_t{1}});
+      CHECK(std::tuple{received.peer, received.offset, received.count} == std::tuple{peer, std::int64_t(n) + 2, std::int64_t{1}});
+      CHECK(sent.region == Region{{{rank, rank + 1}}, {{peer, peer + 1}}});
+      CHECK(received.region == Region{{{peer, peer + 1}}, {{rank, rank + 1}}});
+    }
+  }
+}
