@@ -305,6 +305,7 @@ TEST_CASE("names of values may be written in any case, and are one text") {
                                      {"shares=Equal", "shares=equal"},
                                      {"servers=All", ""},
                                      {"servers=AT:0+4", "servers=at:0+4"},
+                                     {"servers=At:1+4+6+7", "servers=at:1+4+6+7"},
                                      {"order=PP.DP.EP.CP.TP", "order=pp.dp.ep.cp.tp"},
                                      {"compression=TopK:0.02", "compression=topk:0.02"},
                                      {"compression=GIST_sparse:0.5", "compression=gist-sparse:0.5"},

@@ -74,6 +74,12 @@ TEST_CASE("within a tenth of a stage's part a cut goes where fewest bytes cross"
   CHECK(stages_of(narrow, "pp=2", costs) == std::vector{0, 0, 1, 1});
   const auto late = chain({8, 8, 2, 8});
   CHECK(stages_of(late, "pp=2", costs) == std::vector{0, 0, 0, 1});
+  // What the first of all makes and a later one reads crosses, too: 8 + 1 features behind n1, the sum's 8 behind n2.
+  graph::zoo::Layers layers;
+  const auto first = layers.linear("n0", layers.input("input", {4, 8}), 8);
+  const auto sum = layers.add("n2", first, layers.linear("n1", first, 1));
+  const auto skipping = std::move(layers).finish(layers.linear("n3", sum, 8), "out");
+  CHECK(stages_of(graph::build_training_graph(graph::with_initial_values(skipping), {}), "pp=2", costs) == std::vector{0, 0, 0, 1});
   // More than a tenth off, balance goes first: behind n1 there are 8 of 20, behind n2 10.
   const Costs uneven{{"n0", 5}, {"n1", 3}, {"n2", 2}, {"n3", 10}};
   CHECK(stages_of(narrow, "pp=2", uneven) == std::vector{0, 0, 0, 1});

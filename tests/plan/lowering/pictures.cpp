@@ -58,6 +58,10 @@ TEST_CASE("a net in its markup language has an arc for everything taken and give
 }
 
 TEST_CASE("a Program drawn for Graphviz is what is written out") {
-  const auto training = written_training("layers", "pp=2,dp=2", "");
-  check_picture("drawing.dot", to_dot(lower(training, parse_plan("pp=2,dp=2"), TableBackend(), {}), training.graph));
+  const auto drawn = [](const char* plan) {
+    const auto training = written_training("layers", plan, "");
+    return to_dot(lower(training, parse_plan(plan), TableBackend(), {}), training.graph);
+  };
+  check_picture("drawing.dot", drawn("pp=2,dp=2"));
+  check_picture("drawing-of-meetings.dot", drawn("dp=2,local_steps=2,outer=nesterov"));  // a body more, and so their numbers
 }

@@ -212,9 +212,9 @@ TEST_CASE("what an instruction of a Program's file waits for, and the node that 
 
 TEST_CASE("slots of a Program's file are of bodies and micro-batches that there are, forward passes of steps to come among them") {
   const Written w("pp=2,schedule=pipedream-2bw,micro_batch=4");
-  auto& role = w.document["roles"][0];
+  const auto& role = w.document.at("roles").at(0);
   REQUIRE(w.document["micro_batches"] == 2);
-  REQUIRE(role["opening"].size() == 1);
+  REQUIRE(role.at("opening").size() == 1);
   const auto body_of = [&](const std::string& kind) {
     return std::ranges::find_if(role["bodies"], [&](const Json& b) { return b["kind"] == kind; }) - role["bodies"].begin();
   };
@@ -241,6 +241,20 @@ TEST_CASE("slots of a Program's file are of bodies and micro-batches that there 
   REQUIRE(opening.size() == 1);
   CHECK(opening[0].body == backward);
   CHECK(opening[0].micro_batch == 1);
+}
+
+TEST_CASE("a Program's file says how many steps weights are behind, where they are, and who holds a meeting's center") {
+  const Written late("pp=2,schedule=pipedream-2bw,micro_batch=4"), flushed;
+  auto changed = late.document;
+  CHECK(changed["roles"][0].erase("delay") == 1);
+  CHECK_THAT(late.refusal(changed), contains("delay"));
+  changed = flushed.document;
+  changed["roles"][0]["delay"] = 1;
+  CHECK_THAT(flushed.refusal(changed), contains("delay is 1; the plan gives 0"));
+  int centers = 0;
+  const Written met("dp=4,local_steps=1,staleness=0,servers=at:0+2");
+  for (const auto& c : met.document["roles"][0]["collectives"]) centers += c.contains("center") && c["center"] == 0;
+  CHECK(centers > 0);
 }
 
 TEST_CASE("what ranks deal out is counted in elements that there can be") {

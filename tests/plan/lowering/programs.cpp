@@ -225,6 +225,14 @@ TEST_CASE("gradients among the operands of compressors") {
   CHECK_THROWS_AS(gradients_of(moved(InstructionKind::Pack, {0}, {1})), InternalError);
 }
 
+TEST_CASE("micro-batches of other sizes come in turn, step after step") {
+  Role role;
+  role.variant_of = {0, 0, 1};
+  std::vector<std::size_t> found;
+  for (int m = 0; m < 7; ++m) found.push_back(variant_of_micro_batch(role, m));
+  CHECK(found == std::vector<std::size_t>{0, 0, 1, 0, 0, 1, 0});
+}
+
 TEST_CASE("what is kept, what leaves for the host, which update is first, who takes part") {
   Buffer kept = sized(4);
   kept.lifetime = Lifetime::Persistent;

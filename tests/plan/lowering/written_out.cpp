@@ -100,6 +100,7 @@ TEST_CASE("Programs of kernels that want formats and memory of their own are tho
       {"channels-last", "convolutions", "dp=2", "choosy"},
       {"channels-last-stages", "convolutions", "pp=2,recompute=full", "choosy"},
       {"channels-last-offloaded", "convolutions", "offload=activations", "choosy"},
+      {"channels-last-both-ways", "convolutions", "pp=2,tp=2,micro_batch=3,schedule=dualpipe,bn=local", "choosy alone"},
       {"channels-last-signs", "convolutions", "compression=gist", "choosy"},
       {"channels-last-micro-batches", "convolutions", "micro_batch=3,bn=local", "choosy"},
   })));

@@ -39,6 +39,7 @@ graph::Graph images() {
 graph::Graph dropped_model(const std::string& name) {
   if (name == "products") return products();
   if (name == "images") return images();
+  if (name == "deep") return graph::zoo::build("gpt?layers=24&hidden=8&heads=2&seq=6&vocab=11", 4);
   return graph::zoo::build("gpt?layers=2&hidden=8&heads=2&seq=6&vocab=11", 4);
 }
 
@@ -127,6 +128,26 @@ TEST_CASE("results that are made again are those that are written out") {
   text += dropped_text("products", "pp=2,micro_batch=16") + dropped_text("gpt", "pp=2,micro_batch=1,schedule=gpipe") +
           dropped_text("gpt", "pp=2,micro_batch=1,schedule=interleaved,interleave=2") + dropped_text("gpt", "tp=2");
   rehearsal::test::check_written_out(std::string(REHEARSAL_WRITTEN_OUT) + "/dropped.txt", text);
+}
+
+TEST_CASE("what deep networks keep is what is written out, in bytes") {
+  std::ostringstream text;
+  for (const char* plan : {"dp=1", "pp=2,micro_batch=1", "pp=2,micro_batch=1,schedule=interleaved,interleave=2"}) {
+    const Found f("deep", plan);
+    const auto segments = segment_count(*f.results, f.pipeline);
+    const Recomputation none{std::vector<bool>(f.training.graph.tensors().size(), false)};
+    text << "a gpt of 24 layers under " << plan << ", " << segments << " segments: keeps, by stage,\n";
+    const auto row = [&](const std::string& what, const Recomputation& r) {
+      text << "  " << what << ":";
+      for (int stage = 0; stage < f.plan.pp; ++stage) text << " " << kept_bytes(f, stage, r);
+      text << "\n";
+    };
+    row("all", none);
+    for (const std::size_t n : {segments / 4, segments / 2, segments})
+      row("but " + std::to_string(n) + " segments", with_full_segments(none, n, *f.results, f.pipeline));
+    row("what is not worth it", selective_recomputation(*f.results));
+  }
+  rehearsal::test::check_written_out(std::string(REHEARSAL_WRITTEN_OUT) + "/deep.txt", text.str());
 }
 
 TEST_CASE("a budget takes the lowest rung that fits, on every stage its own") {

@@ -149,6 +149,13 @@ TEST_CASE("what a product reads of a ReLU waits sparsely, with the room that the
   CHECK(moved(lowered(signs(), "compression=gist-sparse"), InstructionKind::Stash).begin()->second == elements / 8);
 }
 
+TEST_CASE("what is made again is made from values, not from signs") {
+  // The sum is dropped, and made again of what the ReLU made.
+  const auto program = lowered(signs(), "compression=gist,recompute=selective");
+  CHECK(moved(program, InstructionKind::Stash).empty());
+  CHECK(moved(lowered(signs(), "compression=gist"), InstructionKind::Stash).size() == 1);
+}
+
 TEST_CASE("bits fill the last byte") {
   // 3 x 11 results of a ReLU: 33 signs in five bytes, and sparsely in five bytes made whole numbers (8), with ceil(33 / 2) of them.
   Layers model;

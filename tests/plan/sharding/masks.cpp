@@ -102,6 +102,35 @@ TEST_CASE("what rows see by their numbers, compared with those of keys") {
         }
 }
 
+TEST_CASE("rows and keys that are too many for every pair are compared by the extremes of their blocks") {
+  constexpr std::int64_t kRows = 4098, kRanks = 3;  // more than 2^24 pairs
+  for (const char* op : {"Less", "LessOrEqual", "Greater", "GreaterOrEqual"})
+    for (const bool rows_first : {true, false})
+      for (const bool shown_where : {true, false})
+        for (const double step : {1.0, -1.0})
+          for (const double first_key : {-1.0, 0.0, 1.0}) {
+            INFO(op << (rows_first ? " of rows and keys" : " of keys and rows") << (shown_where ? "" : " hides") << ", keys from "
+                    << first_key << ", step " << step);
+            // Numbers go up or down alike, so that of a block's keys the first or the last is the one that a row sees, if any.
+            const auto sees = [&](std::int64_t row, std::int64_t key) {
+              const double r = step * static_cast<double>(row), k = first_key + step * static_cast<double>(key);
+              return compare(op, rows_first ? r : k, rows_first ? k : r) == shown_where;
+            };
+            std::vector<bool> hidden(kRanks * kRanks, true), row_sees(kRows, false);
+            for (std::int64_t r = 0; r < kRows; ++r)
+              for (std::int64_t b = 0; b < kRanks; ++b)
+                if (sees(r, block(kRows, kRanks, b).begin) || sees(r, block(kRows, kRanks, b).end - 1))
+                  hidden[static_cast<std::size_t>(r / (kRows / kRanks) * kRanks + b)] = false, row_sees[static_cast<std::size_t>(r)] = true;
+            const bool told = std::ranges::all_of(row_sees, [](bool sees_any) { return sees_any; });
+            CHECK(found(kRows, kRanks, [&](test_model& m, TensorId scores) {
+                    const auto rows = numbers_of(m, "rows", true, 0, step), keys = numbers_of(m, "keys", false, first_key, step);
+                    const auto compared = m.node("compared", op, rows_first ? std::vector{rows, keys} : std::vector{keys, rows});
+                    const auto low = m.number("low", kNever);
+                    return m.node("seen", "Where", shown_where ? std::vector{compared, scores, low} : std::vector{compared, low, scores});
+                  }) == (told ? hidden : std::vector<bool>()));
+          }
+}
+
 TEST_CASE("numbers of rows in any order, and steps between scores and softmax") {
   // Rows see the keys behind the half of their number; even rows come first.
   const auto row_number = [](std::int64_t row) { return row < 5 ? 2 * row : 2 * (row - 5) + 1; };
