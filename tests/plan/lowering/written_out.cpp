@@ -69,6 +69,7 @@ TEST_CASE("Programs of pipelines are those that are written out") {
       {"there-and-back", "layers", "pp=2,micro_batch=2,schedule=zb-v,recompute=full"},
       {"both-ways-back", "layers", "dp=2,pp=2,micro_batch=1,schedule=dualpipe-v,overlap=off"},
       {"both-ways-apart", "layers", "dp=2,pp=2,micro_batch=1,schedule=dualpipe,overlap=off"},
+      {"both-ways-sequences", "gpt", "pp=2,tp=2,micro_batch=2,schedule=dualpipe,sequence_parallel=on", "alone"},
       {"residual", "residual", "pp=4,micro_batch=2"},
       {"residual-interleaved", "residual", "pp=2,micro_batch=2,schedule=interleaved,interleave=2"},
       {"residual-late", "residual", "pp=2,micro_batch=3,schedule=zb-h1"},

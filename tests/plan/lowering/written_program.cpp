@@ -79,7 +79,17 @@ std::string layout_text(const Layout& layout) {
   return text;
 }
 
-/// Which elements of its vector a rank of the role has from where.
+/// Instructions that pack, send or unpack by the n-th redistribution.
+std::string users_of(const Role& role, std::size_t n) {
+  std::string text;
+  for (std::size_t b = 0; b < role.bodies.size(); ++b)
+    for (std::size_t i = 0; i < role.bodies[b].instructions.size(); ++i)
+      if (role.bodies[b].instructions[i].redistribution == static_cast<int>(n))
+        text += " " + std::string(name(role.bodies[b].kind)) + std::to_string(b) + "." + std::to_string(i);
+  return text;
+}
+
+/// Which elements of its vector a rank of the role has from where, and what moves them.
 std::string redistributions_of(const Program& program, std::size_t role) {
   std::ostringstream text;
   const auto rank = std::ranges::find(program.role_of, static_cast<std::uint32_t>(role)) - program.role_of.begin();
@@ -90,7 +100,7 @@ std::string redistributions_of(const Program& program, std::size_t role) {
     const auto packing = packing_of(*program.sharding, list, n, at);
     text << "  " << name(r.kind) << " of " << program.sharding->dims->graph()[r.tensor].name << " over "
          << program.sharding->axes[r.axis].name << ", " << layout_text(r.from) << " -> " << layout_text(r.to)
-         << pieces(packing.packed, "to") << pieces(packing.unpacked, "from") << "\n";
+         << pieces(packing.packed, "to") << pieces(packing.unpacked, "from") << ":" << users_of(program.roles[role], n) << "\n";
   }
   return text.str();
 }
