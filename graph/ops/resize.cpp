@@ -119,7 +119,8 @@ SplitRule window_labels(const NodeView& node) {
   for (std::size_t d = 0; d < from.size(); ++d) {
     rule.inputs[0][d] = whole(static_cast<int>(d), from[d]);
     rule.outputs[0][d] = whole(static_cast<int>(d), to[d]);
-    const bool shifted = d >= leading && (pads[d - leading] != 0 || pads[d - leading + axes] != 0);
+    // What is put before an axis that keeps its size is cut off behind.
+    const bool shifted = d >= leading && pads[d - leading] != 0;
     if (from[d] != to[d] || shifted) rule.kinds[d] = LabelKind::Window;
   }
   return rule;
