@@ -1,5 +1,6 @@
 #include "graph/gradient.hpp"
 
+#include "base/error.hpp"
 #include "tests/catch.hpp"
 
 using namespace rehearsal;
@@ -92,6 +93,13 @@ TEST_CASE("nodes in the way of a gradient are named with their reason") {
   REQUIRE(blocked.size() == 1);
   CHECK(schema(builder[blocked[0].node]).name == "CrossEntropyGrad");
   CHECK_THAT(blocked[0].reason, contains("second derivatives"));
+}
+
+TEST_CASE("only a number is differentiated") {
+  GraphBuilder builder;
+  const TensorId x = builder.add_stored("x", kPair, TensorRole::Parameter, {}), n = builder.add_input("n", {DType::I64, {}});
+  CHECK_THROWS_AS(gradients(builder, builder.add1("Sigmoid", {x}), {x}), InternalError);  // of two elements
+  CHECK_THROWS_AS(gradients(builder, n, {x}), InternalError);
 }
 
 TEST_CASE("integer paths neither carry nor block a gradient") {

@@ -52,6 +52,31 @@ TEST_CASE("what attends and what is attended to are sequences, also when they ar
   }
 }
 
+TEST_CASE("scores are found behind a mask of truths, however large it is") {
+  Net n;
+  const TensorId x = n.input("x", {2, 3, 8}), mask = n.input("mask", {2, 3, 3}, DType::Bool);
+  const TensorId q = n.linear(x, "q", 8), k = n.linear(x, "k", 8);
+  const TensorId scores = n.op("MatMul", {q, k}, {{"trans_b", std::int64_t{1}}});
+  const TensorId hidden = n.op("Where", {mask, scores, n.b.add_constant("nothing", Value::scalar(-1e30, DType::F32))});
+  n.b.set_outputs({n.op("Softmax", {hidden})});
+  const Graph g = std::move(n.b).build();
+  const LogicalDims dims(g);
+  CHECK(roles_in(g, dims, "x")[1] == "sequence");
+  CHECK(roles_in(g, dims, "q.weight").back() == "head-features");
+}
+
+TEST_CASE("what is computed from constants alone stands in nobody's way") {
+  Net n;
+  const TensorId angles = n.op("Softmax", {n.op("Relu", {n.constant("angles", {6, 4})})});  // needs the 4 whole
+  const TensorId x = n.input("x", {6, 4});
+  n.b.set_outputs({n.op("Mul", {x, angles})});
+  const Graph g = std::move(n.b).build();
+  const LogicalDims dims(g);
+  const auto report = report_dims(g, dims);
+  REQUIRE(report.size() == 2);
+  for (const DimReport& d : report) CHECK(d.blocked_by.empty());
+}
+
 TEST_CASE("a feed-forward width is made from the hidden one, or by one matrix for each expert") {
   // Matrices one after the other with nothing that says which width is the hidden one: all are features.
   Net plain;

@@ -91,7 +91,12 @@ Graph of_odd_pieces() {
   const TensorId other = n.op("Concat", {n.reshape(turned, {10, 12}), n.reshape(used_twice, {10, 12})}, {{"axis", std::int64_t{0}}});
   const TensorId windows = n.op("Conv", {n.reshape(x, {1, 6, 20}), n.parameter("taps", {6, 2, 3})}, {{"group", std::int64_t{3}}});
   const TensorId picked = n.op("Gather", {n.constant("angles", {7, 4}), n.input("ids", {6}, DType::I64)});
-  n.b.set_outputs({strided, joined_again, other, windows, picked});
+  // 15 elements as 3 x 5 and as 5 x 3 have no factors in common, nor do 2 x 5 channels have 5 groups.
+  const TensorId tall = n.reshape(n.input("tall", {3, 5, 6}), {15, 6}), wide = n.reshape(n.input("wide", {5, 3, 6}), {15, 6});
+  const TensorId sums = n.op("Add", {tall, wide}), beside = n.op("Concat", {tall, wide}, {{"axis", std::int64_t{1}}});
+  const TensorId channels = n.reshape(n.input("channels", {2, 5, 6}), {1, 10, 6});
+  const TensorId grouped = n.op("Conv", {channels, n.parameter("grouped", {5, 2, 3})}, {{"group", std::int64_t{5}}});
+  n.b.set_outputs({strided, joined_again, other, windows, picked, sums, beside, grouped});
   return std::move(n.b).build();
 }
 

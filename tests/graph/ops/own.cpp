@@ -1,5 +1,6 @@
 // Rows that no model has and no gradient case: what they refuse.
 #include "base/error.hpp"
+#include "graph/ops/attention.hpp"
 #include "tests/catch.hpp"
 #include "tests/graph/ops/rows.hpp"
 
@@ -44,6 +45,8 @@ TEST_CASE("a range has a step, an end, and no more elements than can be") {
   CHECK(RowOn("Range", Types{}, range(1, 7, 2)).shape() == Shape{3});   // 7 is left out
   CHECK(RowOn("Range", Types{}, range(3, 0, -1)).shape() == Shape{3});  // 3 2 1
   CHECK(RowOn("Range", Types{}, range(3, 0, 1)).shape() == Shape{0});
+  CHECK(RowOn("Range", Types{}, {{"limit", 3.0}}).shape() == Shape{3});   // 0 1 2
+  CHECK(RowOn("Range", Types{}, {{"start", -3.0}}).shape() == Shape{3});  // -3 -2 -1
   CHECK(says(refusal_of("Range", {}, range(0, 5, 0)), {"delta", "step"}));
   CHECK(says(refusal_of("Range", {}, range(0, 1e30, 1)), {"limit", "elements"}));
 }
@@ -186,6 +189,41 @@ TEST_CASE("attention says which of queries, keys, values and steps does not suit
   CHECK(says(of({4, 3}, {5, 3}, {5, 6}, {{"steps", Integers{0, -1}}, {"numbers", std::vector<double>{1}}}), {"three integers"}));
   CHECK(says(of({4, 3}, {5, 3}, {5, 6}, {{"steps", Integers{99, -1, 0}}, {"numbers", std::vector<double>{1}}}), {"kind of step"}));
   CHECK(says(refusal("Attention", {Shape{4, 3}, Shape{5, 3}}), {"queries, keys and values"}));
+}
+
+TEST_CASE("a step of attention reads an operand that is there, where its kind has one") {
+  const auto of = [](Integers step, std::size_t others) {
+    Types operands(3 + others, TensorType{DType::F32, {4, 4}});
+    return refusal_of("Attention", operands, {{"steps", std::move(step)}, {"numbers", std::vector<double>{1}}});
+  };
+  CHECK(of({2, 0, 0}, 1).empty());
+  CHECK(says(of({2, 1, 0}, 1), {"names operand 1 of 1"}));
+  CHECK(says(of({3, -1, 0}, 2), {"names operand -1 of 2"}));
+  CHECK(says(of({1, 0, 0}, 1), {"names operand 0 of 1"}));  // a division reads none
+  CHECK(says(of({5, -1, 0}, 1), {"names no kind"}));
+}
+
+TEST_CASE("operands of attention are broadcast by strides of 0") {
+  const Types operands{TensorType{DType::F32, {2, 3, 4, 6}}, TensorType{DType::F32, {3, 5, 6}}, TensorType{DType::F32, {3, 5, 7}}};
+  const AttentionProblem p = attention_problem({operands, {}, {}}, 0);
+  const Shape batch{2, 3};
+  CHECK(p.matrices() == 6);
+  // One matrix of 4 x 6 for each of 2 x 3; one of 5 x 6 for each of 3, whatever stands before.
+  const auto queries = attention_strides(p, {2, 3, 4, 6}, true), keys = attention_strides(p, {3, 5, 6}, true);
+  CHECK(queries.batch == Integers{72, 24});
+  CHECK(keys.batch == Integers{0, 30});
+  CHECK(queries.offset(5, batch) == 72 + 2 * 24);
+  CHECK(keys.offset(5, batch) == 2 * 30);
+  // A mask of scores: a row of 5 keys for each of 3, or a number a row for all.
+  const auto by_key = attention_strides(p, {3, 1, 5}, false), by_row = attention_strides(p, {4, 1}, false);
+  CHECK(by_key.batch == Integers{0, 5});
+  CHECK((by_key.row == 0 && by_key.key == 1));
+  CHECK(by_row.batch == Integers{0, 0});
+  CHECK((by_row.row == 1 && by_row.key == 0));
+  const auto whole = attention_strides(p, {2, 3, 4, 5}, false);
+  CHECK((whole.batch == Integers{60, 20} && whole.row == 5 && whole.key == 1));
+  CHECK_THROWS_WITH(attention_strides(p, {3, 4, 4}, false), contains("[3,4,4]") && contains("[2,3,4,5]"));
+  CHECK_THROWS_WITH(attention_strides(p, {1, 2, 3, 4, 5}, false), contains("more dimensions than the scores"));
 }
 
 TEST_CASE("attention computes two products forward and five backward, and what happens to scores between them") {

@@ -62,7 +62,7 @@ class Page {
   void add_updates(const Graph& graph) {
     const LogicalDims dims(graph);
     Names names;
-    for (std::size_t t = 0; t < graph.tensors().size(); ++t) names[static_cast<TensorId>(t)] = graph.tensors()[t].name;
+    for (std::size_t t = 0; t < graph.tensors().size(); ++t) names[static_cast<TensorId>(t)] = name_of(graph.tensors()[t]);
     for (std::size_t n = 0; n < graph.nodes().size(); ++n)
       if (graph.nodes()[n].phase == Phase::Update) add(dims, static_cast<NodeId>(n), names);
     end_case();
@@ -94,6 +94,10 @@ class Page {
     std::ostringstream text;
     for (const double x : read_reals(tensor.contents, tensor.type.shape, 0, 0)) text << (text.str().empty() ? "" : " ") << x;
     return text.str();
+  }
+
+  static std::string name_of(const Tensor& tensor) {
+    return tensor.name + (tensor.role == TensorRole::Constant ? "=" + constant(tensor) : "");
   }
 
   static Names names_of(const Graph& graph, const exec::GradientProblem* problem) {
