@@ -124,6 +124,12 @@ std::vector<ChangedUse> with_other_operands(const RowUse& use) {
       if (other != type.dtype) with(number + " as", std::string(name(other)), TensorType{other, type.shape});
     for (const Shape& other : other_shapes(type.shape)) with(number, to_text(other), TensorType{type.dtype, other});
   }
+  for (const DType other : {DType::F32, DType::I64, DType::Bool}) {
+    if (use.operands.size() < 2 || !use.operands[0]) break;
+    changed.push_back({"alike as", std::string(name(other)), use, 0});
+    for (auto& type : changed.back().use.operands)
+      if (type && type->dtype == use.operands[0]->dtype) type->dtype = other;
+  }
   for (const std::size_t like : {std::size_t{0}, use.operands.empty() ? 0 : use.operands.size() - 1}) {
     changed.push_back({"one more, like", std::to_string(like), use});
     changed.back().use.operands.push_back(use.operands.empty() ? TensorType{DType::F32, {2}} : use.operands[like]);

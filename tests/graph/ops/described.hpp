@@ -24,8 +24,8 @@ struct ChangedUse {
   RowUse use;
   int operand = -1;  ///< which is changed
 };
-/// Each operand in turn left out, of another element type, with a dimension more or less, with each dimension one longer and one shorter;
-/// and one operand more.
+/// Each operand in turn left out, of another element type, with a dimension more or less, with each dimension one longer and one
+/// shorter; all that have the first one's type of another one; and one operand more.
 [[nodiscard]] std::vector<ChangedUse> with_other_operands(const RowUse&);
 /// Each attribute in turn left out, numbers one more and one less or of another sign, lists an entry longer and shorter, texts another one.
 [[nodiscard]] std::vector<ChangedUse> with_other_attributes(const RowUse&);

@@ -59,6 +59,32 @@ class Page {
       text_ << "\n";
     }
   }
+  /// What is made of a node that leaves one of its attributes out, and of its gradient: once an operator and attribute.
+  void add_without_attributes(const exec::GradientCase& all) {
+    for (const auto& [key, value] : all.attributes.items()) {
+      exec::GradientCase one = all;
+      one.attributes.erase(key);
+      if (all.build != nullptr || !left_out_.insert(all.op + key).second || !is_taken(one)) continue;
+      const exec::GradientProblem problem(one);
+      const Graph& graph = problem.graph();
+      text_ << "  without " << key << ":";
+      for (const Node& node : graph.nodes()) {
+        if (measures(graph, node)) continue;
+        text_ << (&node == graph.nodes().data() ? " " : ", then ") << schema(node).name << "(" << node.attributes.to_text() << ") ";
+        text_ << facts_of(schema(node), NodeTypes(graph, node).view());
+      }
+      text_ << "\n";
+    }
+  }
+  static bool is_taken(const exec::GradientCase& one) {
+    RowUse use{schema(op(one.op)), {}, one.attributes};
+    for (const auto& operand : one.operands) {
+      using Kind = exec::GradientOperand::Kind;
+      const DType type = operand.kind == Kind::Integers ? DType::I64 : operand.kind == Kind::Truths ? DType::Bool : DType::F64;
+      use.operands.push_back(operand.kind == Kind::Absent ? std::nullopt : std::optional(TensorType{type, operand.shape}));
+    }
+    return outcome_of(use).refusal.empty();
+  }
   void add_updates(const Graph& graph) {
     const LogicalDims dims(graph);
     Names names;
@@ -170,6 +196,7 @@ class Page {
   }
 
   std::ostringstream text_;
+  std::set<std::string> left_out_;                     ///< attributes, by operator
   std::set<std::string> seen_;                         ///< signatures of what is changed already
   std::map<std::string, std::set<std::string>> said_;  ///< by row: its messages
 };
@@ -214,6 +241,7 @@ std::string page_of(const std::vector<Family>& families, SingleNodes (*singles)(
       const exec::GradientProblem problem(one);
       page.add(problem.graph(), &problem);
       page.add_alone(one);
+      page.add_without_attributes(one);
       page.end_case();
     }
   }
