@@ -33,6 +33,9 @@ Operands layer_norm(graph::GraphBuilder& builder, const Operands& operands, cons
 Operands layer_norm_alone(graph::GraphBuilder& builder, const Operands& operands, const graph::Attributes& attributes) {
   return builder.add("LayerNormalization", operands, attributes, {"", graph::Phase::Forward, graph::NodeId::None, {"normalized"}});
 }
+Operands rms_norm_alone(graph::GraphBuilder& builder, const Operands& operands, const graph::Attributes& attributes) {
+  return builder.add("RMSNormalization", operands, attributes, {"", graph::Phase::Forward, graph::NodeId::None, {"normalized"}});
+}
 Operands rms_norm(graph::GraphBuilder& builder, const Operands& operands, const graph::Attributes& attributes) {
   return {builder.add("RMSNormalization", operands, attributes).front()};
 }
@@ -94,6 +97,7 @@ GradientCases normalization_cases() {
       {"LayerNormalization", {drawn({2, 4}), absent(), drawn({4})}, last, 1e-6, layer_norm},
       {"RMSNormalization", {drawn({2, 3, 5}), drawn({5})}, last, 1e-6, rms_norm},
       {"RMSNormalization", {drawn({2, 2, 3})}, inner, 1e-6, rms_norm},
+      {"RMSNormalization", {drawn({2, 4}), drawn({4})}, last, 1e-6, rms_norm_alone},
   };
 }
 

@@ -95,6 +95,40 @@ TEST_CASE("nodes in the way of a gradient are named with their reason") {
   CHECK_THAT(blocked[0].reason, contains("second derivatives"));
 }
 
+TEST_CASE("what no wanted tensor leads to is in nobody's way") {
+  GraphBuilder builder;
+  const TensorId x = builder.add_stored("x", kPair, TensorRole::Parameter, {}), data = builder.add_input("data", kPair);
+  const TensorId stopped = builder.add1("StopGradient", {data});
+  std::vector<Untrainable> blocked;
+  CHECK(gradients(builder, sum_of(builder, builder.add1("Mul", {x, stopped})), {x}, &blocked)[0] != TensorId::None);
+  CHECK(blocked.empty());
+  for (std::size_t n = 0; n < builder.node_count(); ++n) CHECK(builder[static_cast<NodeId>(n)].forward != builder[stopped].producer);
+}
+
+TEST_CASE("gradients in 16 bits are those of nodes whose operands may be left out, too") {
+  GraphBuilder builder;
+  const TensorId x = builder.add_stored("x", {DType::F32, {3, 4}}, TensorRole::Parameter, {}),
+                 bias = builder.add_stored("bias", {DType::F32, {4}}, TensorRole::Parameter, {});
+  const Attributes narrow{{std::string(kGradientType), std::string("bf16")}};
+  const TensorId y = builder.add("LayerNormalization", {x, TensorId::None, bias}, narrow).front();
+  const auto result = gradients(builder, sum_of(builder, y), {x, bias});
+  CHECK(builder.type(result[0]) == builder.type(x));
+  CHECK(builder.type(result[1]) == builder.type(bias));
+  // Computed in bf16, and widened.
+  CHECK(schema(builder[builder[result[0]].producer]).name == "Cast");
+  CHECK(builder.type(builder[builder[result[0]].producer].inputs[0]).dtype == DType::BF16);
+  CHECK(!builder[builder[y].producer].attributes.has(kGradientType));
+}
+
+TEST_CASE("a gradient is added up where its product made it, before it is moved") {
+  GraphBuilder builder;
+  const TensorId x = builder.add_input("x", {DType::F32, {3, 4}}), product = builder.add1("Sigmoid", {x});
+  const TensorId moved = builder.add1("Reshape", {builder.add1("Transpose", {product})}, {{"shape", std::vector<std::int64_t>{2, 6}}});
+  CHECK(before_moves(builder, moved) == product);
+  CHECK(before_moves(builder, product) == product);
+  CHECK(before_moves(builder, builder.add1("Reshape", {x}, {{"shape", std::vector<std::int64_t>{12}}})) == x);
+}
+
 TEST_CASE("only a number is differentiated") {
   GraphBuilder builder;
   const TensorId x = builder.add_stored("x", kPair, TensorRole::Parameter, {}), n = builder.add_input("n", {DType::I64, {}});

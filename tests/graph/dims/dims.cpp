@@ -102,7 +102,8 @@ TEST_CASE("gradients and optimizer state have the dimensions of their parameter"
 
 TEST_CASE("16-bit parameters, their f32 copies and moments have the same dimensions, also where a gradient alone does not tell") {
   // The gradient of a table has rows of its own: no update node reads table and gradient.
-  for (const auto* model : {"gpt?layers=1&hidden=16&heads=2&seq=6&vocab=24", "resnet18?image=32&classes=4"}) {
+  for (const auto* model : {"gpt?layers=1&hidden=16&heads=2&seq=6&vocab=24", "resnet18?image=32&classes=4",
+                            "llama?layers=1&hidden=16&heads=2&kv_heads=2&ffn=24&seq=6&vocab=24"}) {
     const auto narrow = with_narrow_type(zoo::build(model, 2), DType::BF16).graph;
     TrainingOptions options;
     options.optimizer.name = "adam";

@@ -52,6 +52,74 @@ TEST_CASE("what attends and what is attended to are sequences, also when they ar
   }
 }
 
+TEST_CASE("a product with weights is no score of attention, and what stands before queries are heads") {
+  Net weighted;
+  const TensorId y = weighted.op("MatMul", {weighted.parameter("w", {4, 8}), weighted.input("x", {2, 8, 5})});
+  weighted.b.set_outputs({weighted.op("Softmax", {y})});
+  const Graph of_weights = std::move(weighted.b).build();
+  const LogicalDims dims_of_weights(of_weights);
+  CHECK(roles_in(of_weights, dims_of_weights, "w") == Roles{"features", "features"});
+  CHECK(roles_in(of_weights, dims_of_weights, "x")[2].empty());
+  // One sequence of 6, no batch before: [6, 8] as 2 heads of 4.
+  Net n;
+  const TensorId x = n.input("x", {6, 8});
+  const auto heads = [&](const char* name) { return n.transpose(n.reshape(n.linear(x, name, 8), {6, 2, 4}), {1, 0, 2}); };
+  const TensorId q = heads("q"), k = heads("k");
+  n.b.set_outputs({n.op("Softmax", {n.op("MatMul", {q, k}, {{"trans_b", std::int64_t{1}}})})});
+  const Graph g = std::move(n.b).build();
+  const LogicalDims dims(g);
+  CHECK(roles_in(g, dims, "q.weight") == Roles{"features", "heads", "head-features"});
+}
+
+TEST_CASE("channels are those of normalized batches, experts those of rows that choose the largest") {
+  Net n;
+  const TensorId normalized = n.batch_norm(n.input("x", {4, 3, 5}), "norm");
+  const TensorId rows = n.input("rows", {2, 3, 4}), image = n.input("image", {2, 3, 4, 5});
+  const Attributes one{{"k", std::int64_t{1}}};
+  n.b.set_outputs({normalized, n.op("TopK", {rows}, one), n.op("TopK", {image}, one)});
+  const Graph g = std::move(n.b).build();
+  const LogicalDims dims(g);
+  CHECK(roles_in(g, dims, "x") == Roles{"batch", "channels", ""});
+  CHECK(roles_in(g, dims, "rows").back() == "experts");
+  CHECK(roles_in(g, dims, "image").back().empty());
+}
+
+TEST_CASE("a width that is put together from one twice is the hidden one with its parts") {
+  Net n;
+  const TensorId x = n.input("x", {6, 8});
+  n.b.set_outputs({n.layer_norm(n.op("Concat", {x, x}, {{"axis", std::int64_t{1}}}), "ln")});
+  const Graph g = std::move(n.b).build();
+  const LogicalDims dims(g);
+  CHECK(roles_in(g, dims, "x") == Roles{"batch", "hidden"});
+}
+
+TEST_CASE("words that come out are called as those that go in, also where these have no table in common") {
+  Net n;
+  const TensorId table = n.parameter("table", {21, 8});  // the first tensor of all
+  const TensorId x = n.op("Gather", {table, n.input("ids", {6}, DType::I64)});
+  const TrainingGraph t = test::trained(n.model(n.op("MatMul", {x, n.parameter("head", {8, 21})})));
+  const LogicalDims dims(t.graph);
+  CHECK(roles_in(t.graph, dims, "table") == Roles{"vocabulary", "hidden"});
+  CHECK(roles_in(t.graph, dims, "head") == Roles{"hidden", "vocabulary"});
+  CHECK(dims.named("vocabulary").size() == 2);
+  CHECK(dims.named("batch") == dims.batch());
+}
+
+TEST_CASE("an axis is of one family at every resolution, and no other axis is") {
+  Net n;
+  const TensorId image = n.input("image", {2, 3, 8, 10});
+  n.b.set_outputs({n.conv(image, "half", 4, 2), n.conv(image, "same", 4)});
+  const Graph g = std::move(n.b).build();
+  const LogicalDims dims(g);
+  const auto family = [&](TensorId t, std::size_t d) { return dims.atoms().family(dims.of(t)[d].front()); };
+  const TensorId half = g.outputs()[0], same = g.outputs()[1];
+  CHECK(family(half, 2) == family(image, 2));
+  CHECK(family(half, 3) == family(image, 3));
+  CHECK(family(half, 2) != family(half, 3));
+  CHECK(dims.of(half)[2] != dims.of(image)[2]);
+  CHECK(dims.of(same)[2] == dims.of(image)[2]);  // as many rows are the same rows
+}
+
 TEST_CASE("scores are found behind a mask of truths, however large it is") {
   Net n;
   const TensorId x = n.input("x", {2, 3, 8}), mask = n.input("mask", {2, 3, 3}, DType::Bool);

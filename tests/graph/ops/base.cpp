@@ -160,6 +160,13 @@ TEST_CASE("what changes of shape refuse") {
   CHECK(RowOn("Slice", {{{7}}}, {{"starts", Sizes{1}}, {"ends", Sizes{9}}, {"steps", Sizes{2}}}).shape() == Shape{3});   // 1 3 5
   CHECK(RowOn("Slice", {{{7}}}, {{"starts", Sizes{5}}, {"ends", Sizes{0}}, {"steps", Sizes{-2}}}).shape() == Shape{3});  // 5 3 1
   CHECK(RowOn("Slice", {{{7}}}, {{"starts", Sizes{5}}, {"ends", Sizes{2}}}).shape() == Shape{0});
+  // From behind the end: 6 5 4 3, and 6 to 0.
+  const auto backwards = [](std::int64_t end) {
+    return Attributes{{"starts", Sizes{100}}, {"ends", Sizes{end}}, {"steps", Sizes{-1}}};
+  };
+  CHECK(RowOn("Slice", {{{7}}}, backwards(2)).shape() == Shape{4});
+  CHECK(RowOn("Slice", {{{7}}}, backwards(-100)).shape() == Shape{7});
+  CHECK(RowOn("Slice", {{{7}}}, backwards(-1)).shape() == Shape{0});
 }
 
 TEST_CASE("rows that pick by index: shapes, labels, work and what they refuse") {

@@ -72,6 +72,8 @@ TEST_CASE("where an element of a resized axis lies, by hand") {
   CHECK(text_of_taps(resize_taps(mode("linear", "tf_half_pixel_for_nn"), resized_axis(2, 4), 1)) == "0.2500 x0 + 0.7500 x1");
   // An axis that keeps its size is itself, whatever the mode.
   CHECK(text_of_taps(resize_taps(mode("cubic", "half_pixel"), resized_axis(5, 5), 3)) == "x3");
+  // By a stated scale it moves, though its size stays: 1 / 1.25 = 0.8.
+  CHECK(text_of_taps(resize_taps(mode("linear", "asymmetric"), {3, 3, 1.25}, 1)) == "0.2000 x0 + 0.8000 x1");
 }
 
 TEST_CASE("modes that nobody knows are named with those that are known") {

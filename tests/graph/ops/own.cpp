@@ -132,6 +132,35 @@ TEST_CASE("a gradient that comes is of the shape of what it is the gradient of")
   CHECK(says(refusal_of("CrossEntropyGrad", {x, TensorType{DType::I64, {2}}, TensorType{DType::F64, {1}}}), {"operand 2", "f64[1]"}));
 }
 
+TEST_CASE("images and rows have as many dimensions as kernels are written for") {
+  const auto wrong = [](const std::string& name, std::size_t rank, const Attributes& attributes) {
+    return refusal(name, {Shape(rank, 2)}, attributes);
+  };
+  const Attributes groups{{"num_groups", std::int64_t{1}}}, window{{"kernel_shape", Integers{1, 1, 1, 1}}};
+  struct Ranks {
+    const char* op;
+    std::size_t least, most;
+    Attributes attributes;
+  };
+  for (const auto& [op, least, most, attributes] :
+       {Ranks{"BatchNormSums", 2, 5, {}}, Ranks{"GroupNormSums", 2, 5, groups}, Ranks{"LayerNormalization", 1, 8, {}},
+        Ranks{"RMSNormalization", 1, 8, {}}, Ranks{"LogSumExp", 1, 8, {{"axis", std::int64_t{0}}}}, Ranks{"MaxPool", 3, 5, window}}) {
+    INFO(op);
+    const std::string limits = "rank " + std::to_string(least) + " to " + std::to_string(most);
+    CHECK(says(wrong(op, least - 1, attributes), {limits}));
+    CHECK(says(wrong(op, most + 1, attributes), {limits}));
+    if (op != std::string("MaxPool")) CHECK((wrong(op, least, attributes) + wrong(op, most, attributes)).empty());
+  }
+  const TensorType step{DType::I64, {}};
+  CHECK(says(refusal_of("OuterProducts", {TensorType{DType::F32, Shape(6, 2)}, step}), {"rank 2 to 5"}));
+  CHECK(says(refusal_of("OuterProducts", {TensorType{DType::F32, {2}}, step}), {"rank 2 to 5"}));
+  CHECK(refusal_of("OuterProducts", {TensorType{DType::F32, Shape(5, 2)}, step}).empty());
+  CHECK(says(refusal_of("CrossEntropySum", {TensorType{DType::F32, Shape(9, 2)}, TensorType{DType::I64, Shape(8, 2)}}), {"rank 1 to 8"}));
+  CHECK(refusal_of("TriangularSolve", {TensorType{DType::F32, {4, 4}}, TensorType{DType::F32, {4, 3}}}).empty());
+  CHECK(says(refusal_of("TriangularSolve", {TensorType{DType::F32, {4}}, TensorType{DType::F32, {4}}}), {"last two dimensions"}));
+  CHECK(RowOn("CumSum", {Shape{4}}).shape() == Shape{4});  // along the only axis
+}
+
 TEST_CASE("softmax by blocks: rows with keys, all of one type") {
   const TensorType scores{DType::F32, {2, 3, 5}}, statistics{DType::F32, {2, 3, 2}}, other{DType::F64, {2, 3, 5}};
   const RowOn softmax("BlockSoftmax", Types{scores});
@@ -201,6 +230,22 @@ TEST_CASE("a step of attention reads an operand that is there, where its kind ha
   CHECK(says(of({3, -1, 0}, 2), {"names operand -1 of 2"}));
   CHECK(says(of({1, 0, 0}, 1), {"names operand 0 of 1"}));  // a division reads none
   CHECK(says(of({5, -1, 0}, 1), {"names no kind"}));
+}
+
+TEST_CASE("attention without attributes is plain") {
+  const Types operands(4, TensorType{DType::F32, {4, 4}});
+  const auto problem = [&](const Attributes& attributes) { return attention_problem({operands, {}, attributes}, 0); };
+  const auto plain = problem({});
+  CHECK((!plain.causal && !plain.keys_last && plain.guard == AttentionProblem::Guard::None));
+  CHECK((plain.ratio == 0 && plain.stream == 0 && plain.steps.empty()));
+  CHECK(problem({{"causal", std::int64_t{1}}}).causal);
+  CHECK(problem({{"guarded", std::int64_t{2}}}).guard == AttentionProblem::Guard::AllHidden);
+  // Dropout is there where it has a stream, and half of it where no ratio is given.
+  CHECK(problem({{"ratio", 0.25}}).ratio == 0);
+  CHECK(problem({{"stream", std::int64_t{7}}}).ratio == 0.5);
+  CHECK(problem({{"stream", std::int64_t{7}}, {"ratio", 0.25}}).stream == 7);
+  const auto step = problem({{"steps", Integers{2, 0, 1}}, {"numbers", std::vector<double>{3}}}).steps.at(0);
+  CHECK((step.kind == AttentionStep::Kind::Add && step.number == 3 && step.operand == 0 && step.differentiated));
 }
 
 TEST_CASE("operands of attention are broadcast by strides of 0") {
