@@ -334,6 +334,24 @@ TEST_CASE("a parameter without a path to the loss is not updated, with a warning
   CHECK_THAT(training.warnings[0], contains("'spare'"));
 }
 
+TEST_CASE("the noise scale is measured beside the training, from gradients that nothing multiplies") {
+  TrainingOptions options = with_loss("mse");
+  const TrainingGraph plain = build_training_graph(linear_model(), options);
+  options.noise_scale = true;
+  const TrainingGraph measured = build_training_graph(linear_model(), options);
+  CHECK(measured.hash() == plain.hash());
+  CHECK(measured.graph.hash() != plain.graph.hash());
+  CHECK(plain.unmeasured_hash.empty());
+  CHECK_THROWS_AS(build_training_graph(linear_model(), options, LossScale{1, false}), Refusal);
+}
+
+TEST_CASE("a model of numbers alone has no batch") {
+  GraphBuilder builder;
+  const TensorId x = builder.add_input("x", {DType::F32, {}}), w = builder.add_stored("w", {DType::F32, {}}, TensorRole::Parameter, {});
+  builder.set_outputs({builder.add("Mul", {x, w}, {}, {"product", Phase::Forward, NodeId::None, {"my_loss"}}).front()});
+  CHECK(build_training_graph(std::move(builder).build(), with_loss("my_loss")).batch == 0);
+}
+
 TEST_CASE("when nothing can be trained, the answer is no, with the reason") {
   TrainingOptions options;
   options.freeze = {"*"};
