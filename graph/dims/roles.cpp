@@ -58,10 +58,8 @@ class RoleFinder {
     mine = std::min(mine, role);
   }
   void give(const Factors& dimension, DimUse role) {
-    for (const AtomId leaf : dimension) {
-      give(leaf, role);
-      for (const AtomId a : dims_.atoms().splits_of(leaf)) give(a, role);
-    }
+    for (const AtomId leaf : dimension)
+      for (const AtomId a : dims_.atoms().splits_of(leaf)) give(a, role);  // the leaf is among them
   }
   [[nodiscard]] DimUse role(AtomId a) const { return roles_[static_cast<std::size_t>(dims_.atoms().find(a))]; }
 
