@@ -33,7 +33,8 @@ Graph across(bool heads) {
   const TensorId q = prepared(x, "q"), k = prepared(other, "k"), v = prepared(other, "v");
   const TensorId scores = n.op("MatMul", {q, k}, {{"trans_b", std::int64_t{1}}});
   const TensorId scaled = n.op("Scale", {scores}, {{"factor", 0.5}});
-  n.b.set_outputs({n.op("MatMul", {n.op("Softmax", {scaled}), v})});
+  const TensorId weights = n.op("Softmax", {scaled});
+  n.b.set_outputs({n.op("MatMul", {heads ? n.op("Dropout", {weights}, {{"stream", std::int64_t{1}}}) : weights, v})});
   return std::move(n.b).build();
 }
 

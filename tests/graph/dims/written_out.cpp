@@ -97,10 +97,12 @@ Graph of_odd_pieces() {
   const TensorId channels = n.reshape(n.input("channels", {2, 5, 6}), {1, 10, 6});
   const TensorId beginning = n.op("Slice", {n.input("words", {2, 12})},
                                   {{"starts", std::vector<std::int64_t>{0}}, {"ends", std::vector<std::int64_t>{5}}, {"axes", one}});
+  const TensorId end = n.op("Slice", {n.input("last", {2, 12})},
+                            {{"starts", std::vector<std::int64_t>{-5}}, {"ends", std::vector<std::int64_t>{100}}, {"axes", one}});
   // A window over an axis of two factors slides along the outer one.
   const TensorId slid = n.op("Conv", {n.reshape(n.input("factors", {2, 3, 3, 4}), {2, 3, 12}), n.parameter("sliding", {4, 3, 1})});
   const TensorId grouped = n.op("Conv", {channels, n.parameter("grouped", {5, 2, 3})}, {{"group", std::int64_t{5}}});
-  n.b.set_outputs({strided, joined_again, other, windows, picked, sums, beside, grouped, beginning, slid});
+  n.b.set_outputs({strided, joined_again, other, windows, picked, sums, beside, grouped, beginning, end, slid});
   return std::move(n.b).build();
 }
 

@@ -1,5 +1,6 @@
 // Rows that no model has and no gradient case: what they refuse.
 #include "base/error.hpp"
+#include "graph/builder.hpp"
 #include "graph/ops/attention.hpp"
 #include "tests/catch.hpp"
 #include "tests/graph/ops/rows.hpp"
@@ -49,6 +50,21 @@ TEST_CASE("a range has a step, an end, and no more elements than can be") {
   CHECK(RowOn("Range", Types{}, {{"start", -3.0}}).shape() == Shape{3});  // -3 -2 -1
   CHECK(says(refusal_of("Range", {}, range(0, 5, 0)), {"delta", "step"}));
   CHECK(says(refusal_of("Range", {}, range(0, 1e30, 1)), {"limit", "elements"}));
+}
+
+TEST_CASE("what is known while a graph is built is computed then, also where attributes are left out") {
+  GraphBuilder builder;
+  const auto values = [&](TensorId t) { return builder.value(t)->integers; };
+  CHECK(values(builder.add1("Range", {}, {{"limit", 3.0}})) == Integers{0, 1, 2});
+  CHECK(values(builder.add1("ConstantOfShape", {}, {{"shape", Integers{2}}, {"dtype", std::string("i64")}})) == Integers{0, 0});
+  const TensorId x = builder.add_constant("x", Value::of_integers({1, 2, 3, 4, 5, 6, 7, 8, 9}, {3, 3}));
+  CHECK(values(builder.add1("Trilu", {x})) == Integers{1, 2, 3, 0, 5, 6, 0, 0, 9});
+  CHECK(values(builder.add1("Trilu", {x}, {{"upper", std::int64_t{0}}})) == Integers{1, 0, 0, 4, 5, 0, 7, 8, 9});
+  CHECK(values(builder.add1("CumSum", {x})) == Integers{1, 2, 3, 5, 7, 9, 12, 15, 18});
+  CHECK(values(builder.add1("Transpose", {x})) == Integers{1, 4, 7, 2, 5, 8, 3, 6, 9});
+  const auto halves = builder.add("Split", {x}, {{"split", Integers{1, 2}}});
+  CHECK(values(halves[1]) == Integers{4, 5, 6, 7, 8, 9});
+  CHECK(values(builder.add1("Concat", {halves[1], halves[0]})) == Integers{4, 5, 6, 7, 8, 9, 1, 2, 3});
 }
 
 TEST_CASE("an update takes gradients of 16 bits for a parameter in f32, and rounds the parameter to such a type") {
