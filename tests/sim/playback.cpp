@@ -126,6 +126,182 @@ TEST_CASE("a host that issues kernels more slowly than they run sets the pace") 
   }
 }
 
+namespace {
+
+/// A pipeline whose messages take `seconds` each, as a library takes them.
+Job priced_pipeline(double seconds) {
+  auto job = pipeline({"gpipe", 2, 1, 1, 2, 25'000'000});
+  job.costs.with_messages = true;
+  for (std::size_t role = 0; role < job.program.roles.size(); ++role)
+    for (std::size_t body = 0; body < job.program.roles[role].bodies.size(); ++body) {
+      const auto& instructions = job.program.roles[role].bodies[body].instructions;
+      for (std::size_t n = 0; n < instructions.size(); ++n)
+        if (instructions[n].kind == plan::InstructionKind::Send) job.costs.roles[role].seconds[body][n][0].seconds = Seconds(seconds);
+    }
+  return job;
+}
+
+/// Queues for kernels that a host issues in 1 s, and a device runs in 0.25 s.
+std::vector<costmodel::LaunchQueue> issued_in_a_second(std::size_t instructions) { return {instructions, {1, 0.25, 1.25}}; }
+
+}  // namespace
+
+TEST_CASE("messages between stages take the time that their library takes, on a stream of their own or on the cores") {
+  // Forward 1 s, a message, forward 1 s, backward 2 s, a message, backward 2 s.
+  for (const bool on_cores : {false, true})
+    for (const auto& evaluator : all_evaluators()) {
+      INFO(evaluator->name() << (on_cores ? ", on the cores" : ""));
+      auto job = priced_pipeline(0.25);
+      job.host_progressed = on_cores;
+      const auto cost = job.play(*evaluator, chain(2), true);
+      CHECK(cost.step.value() == Approx(6.5));
+      // The second stage: receives until 1.25 s, computes until 4.25, sends until 4.5 s.
+      const auto& second = cost.timeline[1];
+      REQUIRE(second.size() == 4);
+      CHECK(second[0].end == Approx(1.25));
+      CHECK(second[1].begin == Approx(1.25));
+      CHECK(second[3].begin == Approx(4.25));
+      CHECK(second[3].end == Approx(4.5));
+      CHECK(cost.timeline[0].back().end == Approx(6.5));
+    }
+}
+
+TEST_CASE("messages of stages that a library moves at one time share what they cross") {
+  // Eight ranks of a node send 8 GB/s each over one card of 10 GB/s: 6.4 times as long as alone.
+  Job job({{"dp", 8, 1}, {"pp", 2, 8}}, 1);
+  const auto first = job.add_role(0, {}), second = job.add_role(1, {8, 9, 10, 11, 12, 13, 14, 15});
+  const auto from = job.add_body(first, BodyKind::Forward), to = job.add_body(second, BodyKind::Forward);
+  job.add_message(first, from, {true, 1, 0, 2'000'000'000});
+  job.add_message(second, to, {false, -1, 0, 2'000'000'000});
+  job.role(first).slots = {{from, 0}};
+  job.role(second).slots = {{to, 0}};
+  job.costs.with_messages = true;
+  job.costs.roles[first].seconds[from][0][0].seconds = Seconds(1);
+  CHECK(job.simulated(cluster(2, 8, 1)) == Approx(6.4));
+  CHECK(job.simulated(cluster(2, 8, 8)) == Approx(1));
+  CHECK(job.play(*folded_evaluator(), cluster(2, 8, 1)).step.value() == Approx(1));  // alone
+}
+
+TEST_CASE("a sum on the cores is done between kernels, and issued as they are") {
+  // 1 s, a sum of 2 s, 3 s, one after the other.
+  for (const auto& evaluator : all_evaluators()) {
+    INFO(evaluator->name());
+    auto job = kernel_beside_a_sum(0);
+    job.host_progressed = true;
+    const auto cost = job.play(*evaluator, cluster(1, 2, 0), true);
+    CHECK(end_of(cost.timeline.front(), 1) == Approx(3));
+    CHECK(cost.step.value() == Approx(6));
+    // A host takes 1 s for each of them, and they take 0.25 s: 1.25, 2.25 and 3.25 s.
+    job.costs.roles[0].launches = {issued_in_a_second(3)};
+    const auto issued = job.play(*evaluator, cluster(1, 2, 0), true);
+    CHECK(end_of(issued.timeline.front(), 1) == Approx(2.25));
+    CHECK(issued.step.value() == Approx(3.25));
+  }
+}
+
+TEST_CASE("a host stands still until what its rank waits for is here") {
+  // The first stage issues for 1 s, computes for 0.25 and sends for 0.5 s; the second one issues when that is there, at 1.75 s.
+  Job job({{"pp", 2, 1}}, 1);
+  for (const int stage : {0, 1}) {
+    const auto role = job.add_role(stage, {stage});
+    const auto body = job.add_body(role, BodyKind::Forward);
+    if (stage == 1) job.add_message(role, body, {false, -1, 0, 1000});
+    const auto kernel =
+        job.add_kernel(role, body, 0.25, stage == 1 ? std::vector<plan::Dependency>{{body, 0}} : std::vector<plan::Dependency>{});
+    if (stage == 0) job.add_message(role, body, {true, 1, 0, 1000}, {{body, kernel}});
+    job.role(role).slots = {{body, 0}};
+    job.costs.roles[role].launches = {issued_in_a_second(2)};
+  }
+  job.costs.with_messages = true;
+  job.costs.roles[0].launches[0][1] = {0, 0.5, 0.5};
+  job.costs.roles[0].seconds[0][1][0].seconds = Seconds(0.5);
+  for (const auto& evaluator : all_evaluators()) {
+    INFO(evaluator->name());
+    CHECK(job.play(*evaluator, chain(2)).step.value() == Approx(3));
+  }
+}
+
+TEST_CASE("a rank waits for samples that are not there yet, its host with it") {
+  // Samples every 5 s. The first step is issued and run in 1.25 s; the second one's kernel is issued when its samples are there, at 5 s.
+  Job job({{"dp", 1, 1}}, 1);
+  const auto role = job.add_role(0, {});
+  const auto body = job.add_body(role, BodyKind::Forward);
+  job.add_kernel(role, body, 0.25);
+  job.role(role).bodies[body].instructions[0].kind = plan::InstructionKind::Load;
+  job.role(role).slots = {{body, 0}};
+  const auto platform = cluster(1, 1, 0);
+  const costmodel::CostModel model(platform.nodes.front().device, {}, "f32");
+  for (const bool issued : {false, true}) {
+    if (issued) job.costs.roles[role].launches = {issued_in_a_second(1)};
+    const predict::EvaluationRequest request{job.program, job.costs, platform, model, true, {Seconds(5), Seconds(0)}};
+    for (const auto& evaluator : all_evaluators()) {
+      INFO(evaluator->name() << (issued ? ", issued" : ""));
+      const auto cost = evaluator->evaluate(request);
+      CHECK(cost.step.value() == Approx(5));
+      // It waits for what the first step leaves of the 5 s, and loads for 0.25 s.
+      CHECK(cost.breakdown.io.value() == Approx(issued ? 5 - 1.25 + 0.25 : 5 - 0.25 + 0.25));
+      // Loading shows as one with waiting for what is loaded: from the end of the step before on.
+      const auto& load = cost.timeline.front().back();
+      CHECK(load.end - load.begin == Approx(5));
+    }
+  }
+}
+
+TEST_CASE("a kernel waits for what another stream did in its own micro-batch, whatever ran since") {
+  // Two micro-batches of a sum of 2 s, a kernel of 0.5 s beside it, and one of 1 s behind it.
+  Job job({{"dp", 2, 1}}, 2);
+  const auto role = job.add_role(0, {});
+  const auto body = job.add_body(role, BodyKind::Backward);
+  const auto sum = job.add_collective(role, body, {CollectiveKind::AllReduce, "ring", 0}, 1000);
+  job.add_kernel(role, body, 0.5);
+  job.add_kernel(role, body, 1, {{body, sum}});
+  job.costs.roles[role].seconds[body][sum][0].seconds = Seconds(2);
+  job.costs.with_messages = true;
+  job.role(role).slots = {{body, 0}, {body, 1}};
+  // Sums end at 2 and 4 s; kernels behind them at 3 and 5 s.
+  for (const auto& evaluator : all_evaluators()) {
+    INFO(evaluator->name());
+    CHECK(job.play(*evaluator, cluster(1, 2, 0)).step.value() == Approx(5));
+  }
+}
+
+TEST_CASE("a message waits until its receiver has come to the step that wants it") {
+  // In a tree to rank 0 that one adds what rank 1 sends, then what rank 2 does, which is there long before rank 1, 1 s late, has sent: 4 MB
+  // in 2 + 40 us, added in 4. Rank 2 is done when its own message is.
+  Job job({{"dp", 4, 1}}, 1);
+  const auto usual = job.add_role(0, {}), late = job.add_role(0, {1});
+  for (const auto role : {usual, late}) {
+    const auto body = job.add_body(role, BodyKind::Update);
+    const auto kernel = job.add_kernel(role, body, role == late ? 1 : 0);
+    job.add_collective(role, body, {CollectiveKind::Reduce, "binomial", 0}, 1'000'000, {{body, kernel}});
+    job.role(role).slots = {{body, 0}};
+  }
+  const auto cost = job.play(*full_evaluator(), cluster(1, 4, 0), true);
+  CHECK(cost.timeline[0].back().end == Approx(1 + 92e-6).epsilon(1e-9));
+  CHECK(cost.timeline[1].back().end == Approx(1 + 42e-6).epsilon(1e-9));
+  CHECK(cost.timeline[2].back().end == Approx(1 + 88e-6).epsilon(1e-9));
+  CHECK(cost.timeline[3].back().end == Approx(42e-6).epsilon(1e-9));
+}
+
+TEST_CASE("one replica of a pipeline sums on every stage by its closed form") {
+  // Two stages of four replicas: 1 s, then a ring of 4 MB on each stage: 75 us; the message of 1 s between them.
+  Job job({{"dp", 4, 1}, {"pp", 2, 4}}, 1);
+  for (const int stage : {0, 1}) {
+    const auto role = job.add_role(stage, stage == 0 ? std::vector<int>{} : std::vector<int>{4, 5, 6, 7});
+    const auto body = job.add_body(role, BodyKind::Backward);
+    const auto kernel = job.add_kernel(role, body, stage == 0 ? 1 : 2);
+    job.add_collective(role, body, {CollectiveKind::AllReduce, "ring", 0}, 1'000'000, {{body, kernel}});
+    job.role(role).slots = {{body, 0}};
+  }
+  for (const auto& evaluator : all_evaluators()) {
+    INFO(evaluator->name());
+    const auto cost = job.play(*evaluator, cluster(1, 8, 0), true);
+    CHECK(cost.step.value() == Approx(2 + 75e-6).epsilon(1e-9));
+    CHECK(cost.timeline.front().back().end == Approx(1 + 75e-6).epsilon(1e-9));
+    CHECK(cost.timeline.back().back().end == Approx(2 + 75e-6).epsilon(1e-9));
+  }
+}
+
 TEST_CASE("a rank that gets its input late waits, and the step says so") {
   // A second stage has 1 s to do after the first one's 2 s and a message of 10 ms: the bubble of the first is the second's time.
   Job job({{"pp", 2, 1}}, 1);
@@ -186,6 +362,19 @@ TEST_CASE("a message to a stage that there is not is our own error") {
   CHECK_THROWS_AS(sends_from(1, 1).simulated(chain(2)), InternalError);
   CHECK_THROWS_WITH(sends_from(1, 1).simulated(chain(2)), contains("a message goes to a rank that is played"));
   CHECK_THROWS_WITH(sends_from(0, -1).simulated(chain(2)), contains("a message goes to a rank that is played"));
+}
+
+TEST_CASE("what a rank's cores wait for and nobody sends is our own error") {
+  Job job({{"pp", 2, 1}}, 1);
+  for (const int stage : {0, 1}) {
+    const auto role = job.add_role(stage, {stage});
+    const auto body = job.add_body(role, BodyKind::Forward);
+    if (stage == 0) job.add_kernel(role, body, 1.0);
+    if (stage == 1) job.add_message(role, body, {false, -1, 0, 10});
+    job.role(role).slots = {{body, 0}};
+  }
+  job.host_progressed = true;
+  CHECK_THROWS_WITH(job.simulated(chain(2)), contains("a program whose messages do not match was played"));
 }
 
 TEST_CASE("a process that has begun with the fluid network has no room for the reference") {
