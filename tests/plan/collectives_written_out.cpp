@@ -24,15 +24,22 @@ CollectiveLinks shared_links(int ranks_per_node) {
   return links;
 }
 
-/// One rank on each node of a ring: messages go 2^k nodes far at 1.6 GB/s over 2^k, exchanges at 1.5 over 2^k and those of swing at 1.4.
-CollectiveLinks ring_of_nodes() {
-  auto links = shared_links(1);
+/// Nodes of a ring: messages go 2^k ranks far at 1.6 GB/s over 2^k, exchanges at 1.5 over 2^k and those of swing at 1.4; none beyond 4.
+CollectiveLinks ring_of_nodes(int ranks_per_node = 1) {
+  auto links = shared_links(ranks_per_node);
   for (int k = 0; k < 3; ++k) {
     const Seconds latency((6 + 2 * (1 << k)) * 1e-6);
     links.around.push_back({latency, BytesPerSecond(1.6e9 / (1 << k))});
     links.across.push_back({latency, BytesPerSecond(1.5e9 / (1 << k))});
     links.swinging.push_back({latency, BytesPerSecond(1.4e9 / (1 << k))});
   }
+  return links;
+}
+
+/// Nodes whose ranks have 1 GB/s together, less than their cards.
+CollectiveLinks slow_buses(int ranks_per_node) {
+  auto links = shared_links(ranks_per_node);
+  links.node_inner = BytesPerSecond(1e9);
   return links;
 }
 
@@ -120,16 +127,46 @@ std::string lines_of(const CollectiveRow& row, int ranks) {
   return text;
 }
 
+/// Closed forms of larger groups, of nodes that are no power of two or have slow buses, and of nodes of two on a ring.
+std::string further(const CollectiveRow& row) {
+  struct Place {
+    const char* name;
+    int ranks;
+    CollectiveLinks links;
+  };
+  std::string text;
+  for (const auto& [name, ranks, links] : std::vector<Place>{{"16 of 4", 16, shared_links(4)},
+                                                             {"16 of 2, slow", 16, slow_buses(2)},
+                                                             {"16 of 4, slow", 16, slow_buses(4)},
+                                                             {"8 of 4, slow", 8, slow_buses(4)},
+                                                             {"11 of 7", 11, shared_links(7)},
+                                                             {"11 of 3", 11, shared_links(3)},
+                                                             {"12 of 4", 12, shared_links(4)},
+                                                             {"12 of 3", 12, shared_links(3)},
+                                                             {"8 of 2 on a ring", 8, ring_of_nodes(2)},
+                                                             {"16 of 2 on a ring", 16, ring_of_nodes(2)},
+                                                             {"16 on a ring", 16, ring_of_nodes()}}) {
+    char one[64];
+    std::snprintf(one, sizeof one, "  %s: %.4f", name, row.closed_form(ranks, Bytes(4.0 * 120'000), links).value() * 1e6);
+    if (text.size() - (text.rfind('\n') + 1) + std::string(one).size() > 132) text += "\n";
+    text += one;
+  }
+  return text + "\n";
+}
+
 std::string written_collectives() {
   std::string text =
       "Vectors of 120,000 floats. Of one rank, the most that any of them does: steps, messages, elements that it sends, receives and "
       "adds.\n"
       "Places: one node, two, a node for each rank behind a switch; a ring of nodes, whose links messages share by how far they go; wires\n"
-      "of a DGX-1. Played: as if no message slowed another down.\n";
+      "of a DGX-1. Played: as if no message slowed another down. Below, closed forms of so many ranks of so many on a node; slow: 1 GB/s "
+      "for all\n"
+      "of a node.\n";
   for (const auto& row : collective_table()) {
     if (row.one_sided) continue;  // the messages and times of others
     text += "\n" + std::string(name(row.kind)) + " " + std::string(row.name) + "\n" + kHeading;
-    for (const int ranks : {2, 3, 4, 6, 8}) text += lines_of(row, ranks);
+    for (const int ranks : {2, 3, 4, 5, 6, 8}) text += lines_of(row, ranks);
+    text += further(row);
   }
   return text;
 }
@@ -142,7 +179,8 @@ struct MeetingCase {
 };
 
 std::string written_meetings() {
-  std::string text = "Meetings of replicas, of vectors of 120,000 floats: places and columns as in collectives.txt.\n";
+  std::string text =
+      "Meetings of replicas, of vectors of 120,000 floats: places and columns as in collectives.txt; slow: two nodes with slow buses.\n";
   for (const auto& [title, algorithm, kind, terms] :
        {MeetingCase{"adding at all servers", std::string(kServers), CollectiveKind::ReduceScatter, {}},
         {"adding at one server", std::string(kServers), CollectiveKind::ReduceScatter, {Servers(1)}},
@@ -165,6 +203,9 @@ std::string written_meetings() {
                         : per_node == 1   ? "nodes"
                                           : "two nodes",
                         times_of(row.closed_form(kind, ranks, Bytes(4.0 * 120'000), links, terms), &steps, links) + traffic_text(steps));
+        if (per_node == ranks / 2)
+          text += line_of(ranks, "slow",
+                          times_of(row.closed_form(kind, ranks, Bytes(4.0 * 120'000), slow_buses(per_node), terms), nullptr, {}));
         if (per_node == 1)
           text += line_of(ranks, "ring", times_of(row.closed_form(kind, ranks, Bytes(4.0 * 120'000), ring_of_nodes(), terms), nullptr, {}));
       }

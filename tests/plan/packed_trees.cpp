@@ -58,6 +58,9 @@ TEST_CASE("the packing comes near to what cuts allow") {
   CHECK(PackedTrees(wired(3, {{0, 1, 1}, {1, 2, 1}, {0, 2, 1}})).rate() <= 1.5 + 1e-9);
   // a chain is its own only tree
   CHECK(PackedTrees(wired(4, {{0, 1, 2}, {1, 2, 1}, {2, 3, 2}})).rate() == Approx(1.0));
+  CHECK(PackedTrees(wired(3, {{0, 1, 1}, {1, 2, 2}})).rate() == Approx(1.0));
+  CHECK(PackedTrees(wired(3, {{0, 1, 2}, {1, 2, 1}})).rate() == Approx(1.0));
+  CHECK(PackedTrees(wired(3, {{0, 1, 3}, {0, 2, 2}})).rate() == Approx(2.0));
   // all of a DGX-1: 24 lanes, 7 a tree: at most 24/7 = 3.43
   const double whole = PackedTrees(dgx1_wiring({0, 1, 2, 3, 4, 5, 6, 7})).rate();
   CHECK(whole <= 24.0 / 7 + 1e-9);
