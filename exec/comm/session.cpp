@@ -42,8 +42,12 @@ void prefer_settings() {
   ::setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", kKeep);
   ::setenv("OMPI_MCA_btl_tcp_links", "2", kKeep);  // the same of other control messages
   // A longer message waits for a round trip before it leaves, which no latency and bandwidth of a link says: only where it hardly counts.
-  ::setenv("OMPI_MCA_btl_tcp_eager_limit", "1052672", kKeep);                            // 1 MiB and its header
-  if (!MpiSession::launched()) ::setenv("OMPI_MCA_ess_singleton_isolated", "1", kKeep);  // needs no daemon, which may refuse root
+  ::setenv("OMPI_MCA_btl_tcp_eager_limit", "1052672", kKeep);  // 1 MiB and its header
+  if (!MpiSession::launched()) {
+    ::setenv("OMPI_MCA_ess_singleton_isolated", "1", kKeep);  // needs no daemon, which may refuse root
+    // Processes by themselves share one folder, which the first that ends may remove while another begins; alone there is no use for it.
+    ::setenv("OMPI_MCA_orte_create_session_dirs", "0", kKeep);
+  }
   // Debian leaves out what carries one-sided communication over TCP, and there is nothing else where no card does it.
   if (!has_rdma_card()) ::setenv("OMPI_MCA_osc", "^ucx", kKeep);
   if (!memory_of_processes_is_readable()) ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", kKeep);

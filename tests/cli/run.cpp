@@ -374,3 +374,8 @@ TEST_CASE("what is resident is what was predicted, but for 38 MB or 5 %") {
     }
   }
 }
+
+TEST_CASE("one process trains without a folder for messages, which several programs at a time would share") {
+  const auto ended = rehearse("run " + std::string(kGpt) + " --batch 4 --steps 2 --format json", 0, "OMPI_MCA_orte_tmpdir_base=/dev/null/none ");
+  CHECK(losses_of(ended).size() == 2);
+}
