@@ -386,9 +386,9 @@ void refuse_forward_pass() {
   throw Refusal("--loss none: nothing is trainable in a forward pass; name a loss, or use rehearse evaluate for outputs alone");
 }
 
-graph::TrainingGraph load_training(const ModelOptions& o, std::vector<std::string>& warnings, Purpose purpose) {
+graph::TrainingGraph load_training(const ModelOptions& o, std::vector<std::string>& warnings, ModelUse use) {
   auto loaded = load_model(o);
-  if (purpose == Purpose::Train) require_trainable(o, loaded.damage);
+  if (use == ModelUse::Train) require_trainable(o, loaded.damage);
   warnings.insert(warnings.end(), loaded.warnings.begin(), loaded.warnings.end());
   auto model = graph::with_initial_values(loaded.graph);
   model = with_element_type(std::move(model), element_type(o), warnings);
@@ -403,7 +403,7 @@ graph::TrainingGraph load_training(const ModelOptions& o, std::vector<std::strin
   auto training = graph::build_training_graph(model, options, loss_scale_of(o));
   warnings.insert(warnings.end(), training.warnings.begin(), training.warnings.end());
   const bool trains = training.loss != graph::TensorId::None;
-  if (!trains && purpose == Purpose::Train) refuse_forward_pass();
+  if (!trains && use == ModelUse::Train) refuse_forward_pass();
   if (!trains) warnings.emplace_back("--loss none: a step is a forward pass alone, without gradients and update");
   if (o.batch && training.batch != *o.batch)
     throw BadInput(o.model, "the model is written for a batch of " + std::to_string(training.batch) + ", not " + std::to_string(*o.batch) +

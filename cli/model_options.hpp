@@ -79,12 +79,11 @@ void set_optimizer(const std::string& text, ModelOptions&);
 [[noreturn]] void refuse_forward_pass();
 /// The same for a batch: --lr as --lr-scaling makes it.
 [[nodiscard]] graph::OptimizerSettings optimizer_for(const ModelOptions&, std::int64_t batch);
-enum class Purpose : std::uint8_t { Predict, Train };
+enum class ModelUse : std::uint8_t { Predict, Train };
 /// The training graph in the element type of --dtype; of --loss none its forward pass, with a warning, which cannot be trained for real.
 /// To train for real throws Refusal when the exporter computed with weights that --freeze and --train do not name: the model that was
 /// exported cannot be trained from what is left of them.
-[[nodiscard]] graph::TrainingGraph load_training(const ModelOptions&, std::vector<std::string>& warnings,
-                                                 Purpose purpose = Purpose::Predict);
+[[nodiscard]] graph::TrainingGraph load_training(const ModelOptions&, std::vector<std::string>& warnings, ModelUse use = ModelUse::Predict);
 /// What --freeze and --train say.
 [[nodiscard]] graph::TrainingOptions roles_asked_for(const ModelOptions&, const std::vector<formats::ExporterDamage>&);
 /// The model after training, for batches of this size, in f64 where --dtype says so and in f32 otherwise.

@@ -176,7 +176,7 @@ std::string hash_with_default_optimizer(ModelOptions model) {
            model.clip_value) = std::tie(plain.lr, plain.lr_scaling, plain.base_batch, plain.momentum, plain.weight_decay, plain.trust,
                                         plain.eps, plain.clip_norm, plain.clip_value);
   std::vector<std::string> ignored;
-  return load_training(model, ignored, Purpose::Train).hash();
+  return load_training(model, ignored, ModelUse::Train).hash();
 }
 
 }  // namespace

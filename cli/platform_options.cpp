@@ -113,7 +113,7 @@ void PlatformOptions::add_costs_to(CLI::App& app) {
 /// Our own execution of a training.
 struct JobSetup::Own {
   Own(const ModelOptions& options, const PlatformOptions& o, const platforms::Platform& platform, std::vector<std::string>& warnings)
-      : training(load_training(options, warnings, Purpose::Predict)),
+      : training(load_training(options, warnings, ModelUse::Predict)),
         backend(backend_for(slowest_device(platform, peak_key(options)), o.machine, warnings)),
         models(models_of(options, o, platform, warnings)),
         job{training, std::make_shared<const graph::LogicalDims>(training.graph), platform,
@@ -453,7 +453,7 @@ nlohmann::ordered_json JobSetup::heading(const ModelOptions& model, std::string_
 
 plan::PlanContext JobSetup::context(const ModelOptions& model, const plan::Plan& plan) const {
   std::vector<std::string> said;
-  const auto hash = own_ ? own_->training.hash() : load_training(model, said, Purpose::Predict).hash();
+  const auto hash = own_ ? own_->training.hash() : load_training(model, said, ModelUse::Predict).hash();
   const auto loss = model.loss.empty() ? "auto" : model.loss;
   return {model.model,           hash,
           predictor_->batch(),   loss,

@@ -128,7 +128,7 @@ std::string hash_as_then(ModelOptions o, const exec::CheckpointHeader& header) {
   o.betas.clear();
   o.nesterov = "off";
   std::vector<std::string> ignored;
-  return load_training(o, ignored, Purpose::Train).hash();
+  return load_training(o, ignored, ModelUse::Train).hash();
 }
 
 void warn_of_other_course(const std::string& folder, const exec::CheckpointHeader& header, const exec::Training& training,

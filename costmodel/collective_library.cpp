@@ -165,8 +165,8 @@ bool CollectiveLibrary::serves(const ProtocolRow& row, CollectiveKind kind, cons
   if (row.links != fabric_->links || !row.kinds[static_cast<std::size_t>(kind)] || row.since > release || s.inside < row.least_ranks)
     return false;
   const bool closes = closes_[static_cast<std::size_t>(s.inside) - 1];
-  if (row.passes == Passes::Ring && row.between == Between::Ring && kind == CollectiveKind::AllReduce && !closes) return false;
-  if (row.passes == Passes::Switch && (fabric_->nvls == 0 || !switched_)) return false;
+  if (row.inside == Inside::Ring && row.between == Between::Ring && kind == CollectiveKind::AllReduce && !closes) return false;
+  if (row.inside == Inside::Switch && (fabric_->nvls == 0 || !switched_)) return false;
   if (row.between == Between::Switch && !adds_) return false;
   switch (row.where) {
     case Reach::Node:
@@ -192,10 +192,10 @@ double CollectiveLibrary::inside_seconds(const ProtocolRow& row, CollectiveKind 
   if (s.inside == 1) return 0;
   const double g = s.inside, turn = intra_.kind == platforms::IntraKind::NvlinkMesh ? 0 : fabric_->turn;
   double rate = bus_bandwidth(s.inside) * fabric_->nvls, bytes_passing = (g + 1) / g * bytes;
-  if (row.passes != Passes::Switch) {
+  if (row.inside != Inside::Switch) {
     rate = bus_bandwidth(s.inside) * row.share * fabric_->share * (s.inside > 2 ? fabric_->beyond_pair : 1);
     const double round = passes_whole(kind) ? 1 : (rounds(kind) * (g - 1) + turn) / g;
-    bytes_passing = (row.passes == Passes::Ring ? round : (g - 1) / s.ranks) * bytes;
+    bytes_passing = (row.inside == Inside::Ring ? round : (g - 1) / s.ranks) * bytes;
   }
   rate = within_node_limit(rate, s.inside);
   return bytes_passing / rate * filling(row.ramp, row.ramp_time, rate, bytes);
@@ -207,10 +207,10 @@ double CollectiveLibrary::card_seconds(const ProtocolRow& row, CollectiveKind ki
   if (s.nodes == 1) return 0;
   const auto& cards = collective_table().cards;
   const double n = s.ranks, nodes = s.nodes;
-  const double left = row.passes == Passes::Pairs ? network_.pairs(s.nodes) : network_.neighbours(s.nodes);
+  const double left = row.inside == Inside::Pairs ? network_.pairs(s.nodes) : network_.neighbours(s.nodes);
   const double rate = std::max(1e7, card_share_) * row.card_share * (ethernet_ ? c[C::LinkEthernet] : cards.share) * left;
   const double ramp = filling(cards.ramp, cards.ramp_time, s.inside * rate, bytes);
-  if (row.passes == Passes::Pairs) return (n - s.inside) / n * bytes / rate * ramp;
+  if (row.inside == Inside::Pairs) return (n - s.inside) / n * bytes / rate * ramp;
   const double share = passes_whole(kind)               ? 1
                        : row.between == Between::Switch ? 1 / rounds(kind)
                        : row.between == Between::Tree   ? (nodes - 1) / nodes
@@ -225,13 +225,13 @@ double CollectiveLibrary::seconds_of(const ProtocolRow& row, CollectiveKind kind
   double us = fabric_->start + row.start + row.knee * each / (each + row.knee_bytes);
   // A ring enters every node and leaves it again, a tree goes through all of them at the same time.
   const double crossed = row.between == Between::Ring ? s.nodes : 1;
-  us += fabric_->hop * row.hop * (row.passes == Passes::Ring ? f * crossed * hops_of(s.inside) : s.ranks - 1);
+  us += fabric_->hop * row.hop * (row.inside == Inside::Ring ? f * crossed * hops_of(s.inside) : s.ranks - 1);
   if (s.nodes > 1) {
     const double steps = row.between == Between::Switch ? 2 : row.between == Between::Tree ? f * std::log2(s.nodes) : f * (s.nodes - 1);
     const double cards_wait = card_latency_ > 0 ? card_latency_ / cards.usual_latency : 1;  // platforms of records may not say
     const auto farther = this->farther(s.nodes);
     // Messages of pairs are under way at the same time, and their start is measured over the usual way.
-    us += row.passes == Passes::Pairs
+    us += row.inside == Inside::Pairs
               ? farther.all
               : steps * (row.node_step * cards_wait * (ethernet_ ? kEthernetLatencyFactor : 1.0) + farther.of_switches);
   }

@@ -17,7 +17,7 @@ using platforms::ObjectReader;
 
 constexpr std::array<std::string_view, 2> kLinkNames{"nvlink", "pcie"};
 constexpr std::array<std::string_view, 2> kStepNames{"form", "table"};
-constexpr std::array<std::string_view, 3> kPassesNames{"ring", "switch", "pairs"};
+constexpr std::array<std::string_view, 3> kInsideNames{"ring", "switch", "pairs"};
 constexpr std::array<std::string_view, 3> kBetweenNames{"ring", "tree", "switch"};
 constexpr std::array<std::string_view, 4> kReachNames{"any", "node", "nodes", "lone-ranks"};
 constexpr std::size_t kMostRows = 200;
@@ -87,7 +87,7 @@ ProtocolRow read_row(ObjectReader reader) {
   row.protocol = reader.text("protocol");
   row.links = static_cast<LinkFamily>(reader.choice("links", kLinkNames));
   read_kinds(reader, row);
-  row.passes = static_cast<Passes>(reader.choice("passes", kPassesNames));
+  row.inside = static_cast<Inside>(reader.choice("inside", kInsideNames));
   row.between = static_cast<Between>(reader.choice("between", kBetweenNames));
   row.where = static_cast<Reach>(reader.choice("where", kReachNames));
   const auto since = library_release(reader.text_or("since", "0.0"));

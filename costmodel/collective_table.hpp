@@ -44,7 +44,7 @@ struct FabricRow {
   StepModel steps = StepModel::Form;
 };
 
-enum class Passes : std::uint8_t {
+enum class Inside : std::uint8_t {
   Ring,    ///< f(g-1) hops, (f(g-1) + turn)/g·S bytes (S for broadcast and reduce)
   Switch,  ///< the switch adds and spreads: one hop, (g+1)/g·S bytes
   Pairs,   ///< every rank with every other: g-1 hops, (g-1)/g·S bytes
@@ -61,7 +61,7 @@ struct ProtocolRow {
   std::string algorithm, protocol;  ///< "ring", "LL128"
   LinkFamily links = LinkFamily::Nvlink;
   std::array<bool, kCollectiveKinds> kinds{};
-  Passes passes = Passes::Ring;
+  Inside inside = Inside::Ring;
   Between between = Between::Ring;
   Reach where = Reach::Any;
   LibraryRelease since;

@@ -59,14 +59,14 @@ struct Fabric::Layout {
   std::uint64_t first_network_link = 0;
   std::uint64_t count = 0;
 
-  struct Place {
+  struct DevicePosition {
     const NodeLayout* group;
     std::int64_t node;   ///< over all groups
     std::uint64_t base;  ///< first link of the node
     int device;
   };
 
-  [[nodiscard]] Place place(int rank) const {
+  [[nodiscard]] DevicePosition place(int rank) const {
     for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
       if (rank < group->first_device) continue;
       const auto local = rank - group->first_device;
@@ -79,15 +79,17 @@ struct Fabric::Layout {
   }
 
   /// The first device of the node that sends over this card.
-  [[nodiscard]] static Place with_lane(Place at, std::int64_t lane) {
+  [[nodiscard]] static DevicePosition with_lane(DevicePosition at, std::int64_t lane) {
     at.device = static_cast<int>((lane * at.group->group->devices + at.group->lanes - 1) / at.group->lanes);
     return at;
   }
-  [[nodiscard]] static std::int64_t lane(const Place& at) { return std::int64_t{at.device} * at.group->lanes / at.group->group->devices; }
+  [[nodiscard]] static std::int64_t lane(const DevicePosition& at) {
+    return std::int64_t{at.device} * at.group->lanes / at.group->group->devices;
+  }
 
   [[nodiscard]] Link node_link(const NodeLayout& group, std::uint64_t local) const;
-  void route_inside(const Place& from, const Place& to, Route& out) const;
-  void route_between(const Place& from, const Place& to, Route& out) const;
+  void route_inside(const DevicePosition& from, const DevicePosition& to, Route& out) const;
+  void route_between(const DevicePosition& from, const DevicePosition& to, Route& out) const;
 };
 
 Link Fabric::Layout::node_link(const NodeLayout& group, std::uint64_t local) const {
@@ -109,7 +111,7 @@ Link Fabric::Layout::node_link(const NodeLayout& group, std::uint64_t local) con
           local % 2 == 0 ? LinkRole::DeviceOut : LinkRole::DeviceIn};
 }
 
-void Fabric::Layout::route_inside(const Place& from, const Place& to, Route& out) const {
+void Fabric::Layout::route_inside(const DevicePosition& from, const DevicePosition& to, Route& out) const {
   const auto base = static_cast<std::uint32_t>(from.base);
   if (from.group->mesh) return from.group->mesh->route(from.device, to.device, base, out.links);
   out.links.push_back(base + 2 * static_cast<std::uint32_t>(from.device));
@@ -117,7 +119,7 @@ void Fabric::Layout::route_inside(const Place& from, const Place& to, Route& out
   out.links.push_back(base + 2 * static_cast<std::uint32_t>(to.device) + 1);
 }
 
-void Fabric::Layout::route_between(const Place& from, const Place& to, Route& out) const {
+void Fabric::Layout::route_between(const DevicePosition& from, const DevicePosition& to, Route& out) const {
   ensure(from.group->lanes > 0 && to.group->lanes > 0, "a route leaves a node that has no network card");
   const auto receiving = lane(to);
   auto sending = lane(from);

@@ -4,9 +4,9 @@
 
 namespace rehearsal::sim {
 
-void SimulatedMessages::send(Ends ends, double bytes, const Purpose& purpose) { begin(ends, bytes, purpose); }
+void SimulatedMessages::send(Ends ends, double bytes, const MessagePurpose& purpose) { begin(ends, bytes, purpose); }
 
-void SimulatedMessages::send_one_of(const std::vector<int>& crossing, Ends ends, double bytes, const Purpose& purpose) {
+void SimulatedMessages::send_one_of(const std::vector<int>& crossing, Ends ends, double bytes, const MessagePurpose& purpose) {
   auto& message = begin(ends, bytes, purpose);
   const auto& links = message.flow.route->links;
   if (links.empty()) return;
@@ -17,7 +17,7 @@ void SimulatedMessages::send_one_of(const std::vector<int>& crossing, Ends ends,
   message.flow.loads = &message.loads;
 }
 
-SimulatedMessages::Message& SimulatedMessages::begin(Ends ends, double bytes, const Purpose& purpose) {
+SimulatedMessages::Message& SimulatedMessages::begin(Ends ends, double bytes, const MessagePurpose& purpose) {
   if (unused_.empty()) {
     unused_.push_back(messages_.size());
     messages_.emplace_back();
@@ -36,7 +36,7 @@ void SimulatedMessages::latency_passed(std::uint64_t number) {
   network_.start(messages_[number].flow, token_of(Occasion::Arrived, number));
 }
 
-Purpose SimulatedMessages::arrived(std::uint64_t number) {
+MessagePurpose SimulatedMessages::arrived(std::uint64_t number) {
   unused_.push_back(number);
   return messages_[number].purpose;
 }

@@ -15,7 +15,7 @@ enum class Occasion : std::uint8_t { RunEnded, LatencyPassed, Arrived, Reduced, 
 [[nodiscard]] constexpr std::uint64_t number_of(Token token) { return token & ((Token{1} << 60) - 1); }
 
 /// What is to be done when a message has arrived: three numbers that its sender knows how to read.
-struct Purpose {
+struct MessagePurpose {
   bool of_collective = false;
   std::uint32_t which = 0, sender = 0, step = 0;
 };
@@ -28,12 +28,12 @@ class SimulatedMessages {
   struct Ends {
     int from = 0, to = 0;
   };
-  void send(Ends, double bytes, const Purpose&);
+  void send(Ends, double bytes, const MessagePurpose&);
   /// Of many messages that are alike and sent together, the only one that is played: `crossing` of them cross each link of its route.
-  void send_one_of(const std::vector<int>& crossing, Ends, double bytes, const Purpose&);
+  void send_one_of(const std::vector<int>& crossing, Ends, double bytes, const MessagePurpose&);
   void latency_passed(std::uint64_t number);
   /// The message does not exist any more.
-  [[nodiscard]] Purpose arrived(std::uint64_t number);
+  [[nodiscard]] MessagePurpose arrived(std::uint64_t number);
 
   [[nodiscard]] double factor() const { return factor_; }
   [[nodiscard]] double joules() const { return joules_; }
@@ -42,10 +42,10 @@ class SimulatedMessages {
  private:
   struct Message {
     MessageFlow flow;
-    Purpose purpose;
+    MessagePurpose purpose;
     std::vector<double> loads;  ///< of one of many
   };
-  Message& begin(Ends, double bytes, const Purpose&);
+  Message& begin(Ends, double bytes, const MessagePurpose&);
 
   Routes& routes_;
   FairNetwork& network_;

@@ -64,7 +64,7 @@ void Playback::announce_collectives(RankState& r) {
     r.messages_until = std::max(r.messages_until, network_.now()) + r.table->runs[queue[r.announced]].cost.device;
 }
 
-bool Playback::advance_stream(Place at) {
+bool Playback::advance_stream(RankStream at) {
   auto& r = state(at.rank);
   auto& stream = r.streams[at.stream];
   bool moved = false;
@@ -79,7 +79,7 @@ bool Playback::ready(const RankState& r, const InstructionRun& run) const {
   return std::ranges::all_of(r.table->needs(run), [&](std::uint32_t needed) { return r.ended[needed]; });
 }
 
-void Playback::begin(Place at, const InstructionRun& run) {
+void Playback::begin(RankStream at, const InstructionRun& run) {
   switch (state(at.rank).table->instruction(run).kind) {
     case InstructionKind::Send:
       return send(at, run);
@@ -98,7 +98,7 @@ bool Playback::leaves_to_others(int rank, const InstructionRun& run) const {
 }
 
 // Computation runs ahead of the network's clock until something else wants to know when it ends.
-void Playback::compute(Place at, const InstructionRun& run) {
+void Playback::compute(RankStream at, const InstructionRun& run) {
   auto& r = state(at.rank);
   auto& stream = r.streams[at.stream];
   const double begin = std::max(stream.free, network_.now());
@@ -124,7 +124,7 @@ void Playback::compute(Place at, const InstructionRun& run) {
 }
 
 /// When what the host issues at `begin` at the earliest has run.
-double Playback::launch(Place at, const InstructionRun& run, double begin) {
+double Playback::launch(RankStream at, const InstructionRun& run, double begin) {
   auto& r = state(at.rank);
   auto& stream = r.streams[at.stream];
   double arrived = 0;
@@ -142,7 +142,7 @@ double Playback::launch(Place at, const InstructionRun& run, double begin) {
   return launched.end;
 }
 
-void Playback::send(Place at, const InstructionRun& run) {
+void Playback::send(RankStream at, const InstructionRun& run) {
   auto& r = state(at.rank);
   const auto& i = r.table->instruction(run);
   const auto& info = r.table->role->messages[static_cast<std::size_t>(i.message)];
@@ -150,11 +150,11 @@ void Playback::send(Place at, const InstructionRun& run) {
   const Address address{at.rank, other, info.channel, r.table->slot(run).micro_batch};
   ensure(other >= 0 && other < request_.program.ranks && slot_of_[static_cast<std::size_t>(other)] >= 0,
          "a message goes to a rank that is played");
-  auto& letter = letters_[address];
+  auto& message = pending_[address];
   r.streams[at.stream].busy = true;
   r.streams[at.stream].began = network_.now();
-  if (letter.expected) {
-    auto& receiving = state(other).streams[*letter.expected];
+  if (message.expected) {
+    auto& receiving = state(other).streams[*message.expected];
     receiving.began = std::max(receiving.began, network_.now());
   }
   if (unused_addresses_.empty()) {
@@ -171,37 +171,37 @@ void Playback::send(Place at, const InstructionRun& run) {
 }
 
 /// Where the other replicas are not played, their messages take their share of the links all the same.
-void Playback::send_bytes(SimulatedMessages::Ends ends, const plan::MessageInfo& info, double bytes, const Purpose& purpose) {
+void Playback::send_bytes(SimulatedMessages::Ends ends, const plan::MessageInfo& info, double bytes, const MessagePurpose& purpose) {
   if (options_.closed_form_collectives)
     messages_.send_one_of(traffic_.crossing(ends.from, info), ends, bytes, purpose);
   else
     messages_.send(ends, bytes, purpose);
 }
 
-void Playback::receive(Place at, const InstructionRun& run) {
+void Playback::receive(RankStream at, const InstructionRun& run) {
   auto& r = state(at.rank);
   const auto& info = r.table->role->messages[static_cast<std::size_t>(r.table->instruction(run).message)];
   const Address address{plan::peer(request_.program, at.rank, info), at.rank, info.channel, r.table->slot(run).micro_batch};
-  auto& letter = letters_[address];
-  letter.expected = at.stream;
+  auto& message = pending_[address];
+  message.expected = at.stream;
   auto& stream = r.streams[at.stream];
   stream.began = network_.now();
   stream.busy = true;
-  if (!letter.arrived) return;
-  letters_.erase(address);
+  if (!message.arrived) return;
+  pending_.erase(address);
   stream.free = network_.now();
   end_run(at);
 }
 
-void Playback::letter_arrived(const Purpose& purpose) {
+void Playback::message_arrived(const MessagePurpose& purpose) {
   const auto address = on_their_way_[purpose.which].address;
   unused_addresses_.push_back(purpose.which);
   const int from = std::get<0>(address), to = std::get<1>(address);
-  auto& letter = letters_[address];
-  letter.arrived = true;
-  if (letter.expected) {
-    const Place receiving{to, *letter.expected};
-    letters_.erase(address);
+  auto& message = pending_[address];
+  message.arrived = true;
+  if (message.expected) {
+    const RankStream receiving{to, *message.expected};
+    pending_.erase(address);
     state(to).streams[receiving.stream].free = network_.now();
     end_run(receiving);
     advance(to);
@@ -211,7 +211,7 @@ void Playback::letter_arrived(const Purpose& purpose) {
   advance(from);
 }
 
-void Playback::collect_priced(Place at, const InstructionRun& run) {
+void Playback::collect_priced(RankStream at, const InstructionRun& run) {
   auto& r = state(at.rank);
   const auto compute_stream = static_cast<std::size_t>(plan::Stream::Compute);
   if (options_.closed_form_collectives) return compute(at, run);
@@ -229,7 +229,7 @@ void Playback::priced_ended(std::uint64_t number) {
   for (const auto& waiting : priced_.ended(number)) {
     if (waiting.rank < 0) {  // a message between stages
       const auto which = static_cast<std::uint32_t>(waiting.stream);
-      letter_arrived({false, which, on_their_way_[which].sender, 0});
+      message_arrived({false, which, on_their_way_[which].sender, 0});
       continue;
     }
     state(waiting.rank).streams[waiting.stream].free = network_.now();
@@ -238,7 +238,7 @@ void Playback::priced_ended(std::uint64_t number) {
   }
 }
 
-void Playback::collect(Place at, const InstructionRun& run) {
+void Playback::collect(RankStream at, const InstructionRun& run) {
   if (request_.costs.with_messages) return collect_priced(at, run);
   auto& r = state(at.rank);
   const auto& i = r.table->instruction(run);
@@ -266,7 +266,7 @@ double Playback::closed_form_seconds(const plan::CollectiveInfo& info, const pla
   return plan::collective_time(request_.program, info, role, member, links).value() * messages_.factor();
 }
 
-void Playback::end_run(Place at) {
+void Playback::end_run(RankStream at) {
   auto& r = state(at.rank);
   auto& stream = r.streams[at.stream];
   const auto run = r.table->streams[at.stream][stream.next];
@@ -286,13 +286,13 @@ void Playback::happened(Token token) {
     case Occasion::LatencyPassed:
       return messages_.latency_passed(number);
     case Occasion::RunEnded: {
-      const Place at{static_cast<int>(number / kStreams), number % kStreams};
+      const RankStream at{static_cast<int>(number / kStreams), number % kStreams};
       end_run(at);
       return advance(at.rank);
     }
     case Occasion::Arrived: {
       const auto purpose = messages_.arrived(number);
-      if (!purpose.of_collective) return letter_arrived(purpose);
+      if (!purpose.of_collective) return message_arrived(purpose);
       collectives_.arrived(purpose, ended_);
       break;
     }

@@ -68,7 +68,7 @@ class Playback final : public Listener {
   };
   /// Sender, receiver, channel, micro-batch.
   using Address = std::tuple<int, int, std::uint32_t, int>;
-  struct Letter {
+  struct PendingMessage {
     bool arrived = false;
     std::optional<std::size_t> expected;  ///< its Receive is next on this stream and has nothing else to wait for
   };
@@ -76,7 +76,7 @@ class Playback final : public Listener {
     std::vector<int> ranks;
     int per_node = 0;  ///< ranks on the node of the first one
   };
-  struct Place {
+  struct RankStream {
     int rank;
     std::size_t stream;
   };
@@ -87,21 +87,21 @@ class Playback final : public Listener {
   }
   [[nodiscard]] const InstructionRun& head(const RankState&, std::size_t stream) const;
   void advance(int rank);
-  bool advance_stream(Place);
+  bool advance_stream(RankStream);
   [[nodiscard]] bool ready(const RankState&, const InstructionRun&) const;
   [[nodiscard]] bool leaves_to_others(int rank, const InstructionRun&) const;
-  void begin(Place, const InstructionRun&);
-  void compute(Place, const InstructionRun&);
-  [[nodiscard]] double launch(Place, const InstructionRun&, double begin);
+  void begin(RankStream, const InstructionRun&);
+  void compute(RankStream, const InstructionRun&);
+  [[nodiscard]] double launch(RankStream, const InstructionRun&, double begin);
   void announce_collectives(RankState&);
-  void send(Place, const InstructionRun&);
-  void send_bytes(SimulatedMessages::Ends, const plan::MessageInfo&, double bytes, const Purpose&);
-  void receive(Place, const InstructionRun&);
-  void collect(Place, const InstructionRun&);
-  void collect_priced(Place, const InstructionRun&);
+  void send(RankStream, const InstructionRun&);
+  void send_bytes(SimulatedMessages::Ends, const plan::MessageInfo&, double bytes, const MessagePurpose&);
+  void receive(RankStream, const InstructionRun&);
+  void collect(RankStream, const InstructionRun&);
+  void collect_priced(RankStream, const InstructionRun&);
   void priced_ended(std::uint64_t number);
-  void end_run(Place);
-  void letter_arrived(const Purpose&);
+  void end_run(RankStream);
+  void message_arrived(const MessagePurpose&);
   void collective_ended(int rank);
   [[nodiscard]] double bytes_of(const RankState&, const InstructionRun&) const;
   [[nodiscard]] const Group& group(int rank, std::size_t axis);
@@ -119,12 +119,12 @@ class Playback final : public Listener {
   std::vector<Timetable> tables_;  ///< by role; empty where no rank of it is played
   std::vector<RankState> ranks_;   ///< in order of PlaybackOptions::ranks
   std::vector<int> slot_of_;       ///< by rank, -1 where not played
-  std::map<Address, Letter> letters_;
+  std::map<Address, PendingMessage> pending_;
   struct OnItsWay {
     Address address;
     std::uint32_t sender = 0;  ///< stream: where processors move messages themselves, that of their kernels
   };
-  std::vector<OnItsWay> on_their_way_;  ///< letters, by Purpose::which
+  std::vector<OnItsWay> on_their_way_;  ///< messages, by MessagePurpose::which
   std::vector<std::uint32_t> unused_addresses_;
   std::map<std::pair<std::size_t, int>, Group> groups_;  ///< by axis and first rank
   std::vector<int> ended_;

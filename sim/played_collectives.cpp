@@ -48,8 +48,8 @@ std::shared_ptr<const StepPattern> Collectives::pattern(const SimulatedCollectiv
   const bool exchanges = info->algorithm == plan::kExchange;
   const void* which = exchanges ? &role->redistributions[static_cast<std::size_t>(info->redistribution)] : nullptr;
   const auto ranks = static_cast<int>(group.size());
-  auto& known = patterns_[{info->kind, info->algorithm, ranks, member.ranks_per_node, exchanges ? 0 : member.count, info->dealt, info->root, which,
-                           exchanges ? group.front() : 0, exchanges ? member.micro_batch : 0}];
+  auto& known = patterns_[{info->kind, info->algorithm, ranks, member.ranks_per_node, exchanges ? 0 : member.count, info->dealt, info->root,
+                           which, exchanges ? group.front() : 0, exchanges ? member.micro_batch : 0}];
   auto found = known.lock();
   if (found) return found;
   const auto steps = [&](int position) {
@@ -115,7 +115,7 @@ void Collectives::send(std::uint32_t which, std::uint32_t sender, std::uint32_t 
                  {true, which, sender, number});
 }
 
-void Collectives::arrived(const Purpose& purpose, std::vector<int>& ended) {
+void Collectives::arrived(const MessagePurpose& purpose, std::vector<int>& ended) {
   auto& a = active_[purpose.which];
   const auto& sent = a.pattern->members[purpose.sender][purpose.step];
   const auto receiver = static_cast<std::uint32_t>(sent.to);

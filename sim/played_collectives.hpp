@@ -42,7 +42,7 @@ class Collectives {
   /// A member of `group` arrives. True when it has nothing to do and has ended already.
   bool join(const SimulatedCollective&, const std::vector<int>& group, int position);
   /// A message has arrived. Ranks that have ended are added to `ended`.
-  void arrived(const Purpose&, std::vector<int>& ended);
+  void arrived(const MessagePurpose&, std::vector<int>& ended);
   void reduced(std::uint64_t number, std::vector<int>& ended);
 
  private:

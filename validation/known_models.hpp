@@ -12,16 +12,16 @@
 namespace rehearsal::validation {
 
 /// The shape of a transformer that is known by name; 0: nothing is usual.
-struct Shape {
+struct KnownShape {
   std::string_view name;  ///< lower case, words joined by dashes
   int layers, hidden, heads, kv_heads, ffn, vocab, seq;
   std::map<std::string, std::int64_t> more = {};  ///< further parameters of the zoo's model: experts, widths of heads, norms
 };
 /// The row whose name is the longest that stands in `name` (dashed()); nothing where none does.
-[[nodiscard]] std::optional<Shape> known_shape(const std::string& name);
+[[nodiscard]] std::optional<KnownShape> known_shape(const std::string& name);
 /// A decoder with as many parameters as its name says ("GPT 22B"), or else `parameters`, in usual proportions; feed-forward width,
 /// vocabulary and sequence are 0. Nothing where neither says it.
-[[nodiscard]] std::optional<Shape> shape_of_size(const std::string& name, double parameters);
+[[nodiscard]] std::optional<KnownShape> shape_of_size(const std::string& name, double parameters);
 /// Whether a name (dashed()) is of a family of decoders.
 [[nodiscard]] bool names_decoder(const std::string& name);
 

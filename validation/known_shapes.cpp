@@ -10,7 +10,7 @@ namespace rehearsal::validation {
 namespace {
 
 // Shapes from the models' papers and the configurations published with their weights.
-const Shape kShapes[] = {
+const KnownShape kShapes[] = {
     {"bert-large", 24, 1024, 16, 16, 4096, 30522, 0},
     {"bert-base", 12, 768, 12, 12, 3072, 30522, 0},
     {"roberta-large", 24, 1024, 16, 16, 4096, 50265, 512},
@@ -211,22 +211,22 @@ constexpr PresetRow kPresets[] = {
     {"kimi-k2", "kimi-k2"},
 };
 
-/// The sizes of a preset; what a Shape has no member for is in `more`.
-Shape shape_of(const PresetRow& row) {
+/// The sizes of a preset; what a KnownShape has no member for is in `more`.
+KnownShape shape_of(const PresetRow& row) {
   auto values = graph::zoo::parse(row.preset).values;
   const auto take = [&](const char* key) {
     const auto value = static_cast<int>(values.at(key));
     values.erase(values.find(key));
     return value;
   };
-  Shape shape{row.name, take("layers"), take("hidden"), take("heads"), take("kv_heads"), take("ffn"), take("vocab"), take("seq")};
+  KnownShape shape{row.name, take("layers"), take("hidden"), take("heads"), take("kv_heads"), take("ffn"), take("vocab"), take("seq")};
   for (const char* key : {"batch", "capacity", "balance", "mtp", "theta", "rotary", "window", "window_every"}) values.erase(key);
   shape.more.insert(values.begin(), values.end());
   return shape;
 }
 
 /// What a family is called without a size: its usual member. The whole name.
-const Shape kPlain[] = {
+const KnownShape kPlain[] = {
     {"gpt2", 12, 768, 12, 12, 3072, 50257, 1024},
     {"gpt-2", 12, 768, 12, 12, 3072, 50257, 1024},
     {"gpt3", 96, 12288, 96, 96, 49152, 51200, 2048},
@@ -275,8 +275,8 @@ double billions_in(const std::string& name) {
 
 }  // namespace
 
-std::optional<Shape> known_shape(const std::string& name) {
-  const Shape* best = nullptr;
+std::optional<KnownShape> known_shape(const std::string& name) {
+  const KnownShape* best = nullptr;
   for (const auto& row : kShapes)
     if (holds(name, row.name) && (best == nullptr || row.name.size() > best->name.size())) best = &row;
   const PresetRow* preset = nullptr;
@@ -284,11 +284,11 @@ std::optional<Shape> known_shape(const std::string& name) {
     if (holds(name, row.name) && (preset == nullptr || row.name.size() > preset->name.size())) preset = &row;
   if (preset != nullptr && (best == nullptr || preset->name.size() >= best->name.size())) return shape_of(*preset);
   if (best != nullptr) return *best;
-  const auto* plain = std::find_if(std::begin(kPlain), std::end(kPlain), [&](const Shape& row) { return row.name == name; });
+  const auto* plain = std::find_if(std::begin(kPlain), std::end(kPlain), [&](const KnownShape& row) { return row.name == name; });
   return plain == std::end(kPlain) ? std::nullopt : std::optional(*plain);
 }
 
-std::optional<Shape> shape_of_size(const std::string& name, double parameters) {
+std::optional<KnownShape> shape_of_size(const std::string& name, double parameters) {
   constexpr double kBillion = 1e9, kLeast = 0.05, kMost = 2000;
   const double named = billions_in(name), billions = named > 0 ? named : parameters / kBillion;
   if (!(billions >= kLeast && billions <= kMost)) return std::nullopt;
@@ -296,7 +296,7 @@ std::optional<Shape> shape_of_size(const std::string& name, double parameters) {
   const auto& near =
       *std::min_element(kSizes.begin(), kSizes.end(), [&](const auto& a, const auto& b) { return distance(a) < distance(b); });
   const int layers = std::max(1, static_cast<int>(std::lround(near.layers * billions / near.billions)));
-  return Shape{"", layers, near.hidden, near.heads, near.heads, 0, 0, 0};
+  return KnownShape{"", layers, near.hidden, near.heads, near.heads, 0, 0, 0};
 }
 
 bool names_decoder(const std::string& name) {

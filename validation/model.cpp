@@ -45,7 +45,7 @@ std::string transformer_kind(const Record& r, const std::string& name) {
 
 /// The table's shape, unless the record gives another of its own: then nothing of the table holds. Where it gives none and no table has it,
 /// the usual one of as many parameters.
-std::optional<Shape> shape_behind(const Record& r, const std::string& name) {
+std::optional<KnownShape> shape_behind(const Record& r, const std::string& name) {
   const auto known = known_shape(name);
   const auto differs = [&](const char* key, int of_table) { return r.model.number_or(key, of_table) != of_table; };
   const bool other = known && (differs("layers", known->layers) || differs("hidden", known->hidden) || differs("heads", known->heads));
@@ -100,7 +100,7 @@ void set_latent_attention(const std::string& attention, RecordModel& model) {
 }
 
 /// What a record says beside the shape that all transformers have, over what its name says.
-void set_details(const Record& r, const std::string& name, const std::optional<Shape>& known, RecordModel& model) {
+void set_details(const Record& r, const std::string& name, const std::optional<KnownShape>& known, RecordModel& model) {
   if (known) model.values.insert(known->more.begin(), known->more.end());
   const auto take = [&](const char* key, const char* of_record) {
     if (r.model.number(of_record)) model.values[key] = whole(r, of_record, 0);
@@ -141,25 +141,25 @@ std::optional<graph::AdapterOptions> adapters_of(const Record& r, const std::str
 RecordModel transformer(const Record& r, const std::string& name) {
   RecordModel model;
   const auto known = shape_behind(r, name);
-  const auto take = [&](const char* key, int Shape::*of_table, double otherwise) {
+  const auto take = [&](const char* key, int KnownShape::*of_table, double otherwise) {
     const auto value = whole(r, key, known && (*known).*of_table > 0 ? (*known).*of_table : otherwise);
     return value > 0 ? value : static_cast<std::int64_t>(otherwise);
   };
-  const auto layers = take("layers", &Shape::layers, 0), hidden = take("hidden", &Shape::hidden, 0);
+  const auto layers = take("layers", &KnownShape::layers, 0), hidden = take("hidden", &KnownShape::hidden, 0);
   if (layers < 1) throw Refusal("model.layers: is missing, and '" + name + "' is not known by name");
   if (hidden < 1) throw Refusal("model.hidden: is missing, and '" + name + "' is not known by name");
   const auto kind = transformer_kind(r, name);
   const auto wide = static_cast<double>(hidden);
-  const auto heads = take("heads", &Shape::heads, std::max(1.0, std::floor(wide / (wide < 2048 ? 64 : 128))));
-  const auto seq = take("seq", &Shape::seq, usual_length(kind, name));
+  const auto heads = take("heads", &KnownShape::heads, std::max(1.0, std::floor(wide / (wide < 2048 ? 64 : 128))));
+  const auto seq = take("seq", &KnownShape::seq, usual_length(kind, name));
   model.shape_assumed = (known && known->name.empty()) || (!r.model.number("seq") && kind != "bert");
   model.values = {{"layers", layers},
                   {"hidden", hidden},
                   {"heads", heads},
-                  {"kv_heads", take("kv_heads", &Shape::kv_heads, static_cast<double>(heads))},
-                  {"ffn", take("ffn", &Shape::ffn, usual_width(kind, wide))},
+                  {"kv_heads", take("kv_heads", &KnownShape::kv_heads, static_cast<double>(heads))},
+                  {"ffn", take("ffn", &KnownShape::ffn, usual_width(kind, wide))},
                   {"seq", seq},
-                  {"vocab", take("vocab", &Shape::vocab,
+                  {"vocab", take("vocab", &KnownShape::vocab,
                                  kind == "bert"    ? 30522
                                  : kind == "llama" ? 32000
                                                    : 50257)}};

@@ -79,7 +79,7 @@ void require_startable(const LaunchJob& job, const Terminal& terminal) {
   const auto& model = job.words.model;
   if (!is_built(model.model) && !std::filesystem::exists(model.model)) return;  // it lies where the job runs
   std::vector<std::string> of_model, of_plan;
-  const auto training = load_training(model, of_model, Purpose::Train);
+  const auto training = load_training(model, of_model, ModelUse::Train);
   (void)plan_to_train(model, job.plan_file, training, of_plan);
   for (const auto& w : of_plan) terminal.warn(w);
 }

@@ -312,7 +312,7 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
   check_request(o);
   find_what_goes_on(o, world);
   std::vector<std::string> warnings;
-  const auto training = load_training(o.model, warnings, Purpose::Train);
+  const auto training = load_training(o.model, warnings, ModelUse::Train);
   const exec::LearningRate rate(o.schedule, o.warmup, warmup_from(o.model, training.batch));
   const auto made = exec::make_backend({o.kernels(), world.local_rank(), o.model.dtype == "tf32"});
   const auto& backend = *made;

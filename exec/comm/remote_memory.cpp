@@ -75,13 +75,13 @@ RemoteMemory::~RemoteMemory() {
 
 std::byte* RemoteMemory::memory() const { return mpi_->memory; }
 
-void RemoteMemory::put(Place place, const void* data, std::size_t bytes, std::string_view what) {
+void RemoteMemory::put(Address place, const void* data, std::size_t bytes, std::string_view what) {
   const auto count = static_cast<int>(bytes);
   check_mpi(MPI_Put(data, count, MPI_BYTE, place.rank, place.at, count, MPI_BYTE, mpi_->window), what);
   check_mpi(MPI_Win_flush(place.rank, mpi_->window), what);
 }
 
-void RemoteMemory::add(Place place, const void* numbers, std::int64_t count, DType dtype, std::string_view what) {
+void RemoteMemory::add(Address place, const void* numbers, std::int64_t count, DType dtype, std::string_view what) {
   const auto type = numbers_of(dtype);
   const auto each = static_cast<std::int64_t>(size_of(dtype));
   in_parts(count, [&](std::int64_t begin, int n) {
@@ -91,7 +91,7 @@ void RemoteMemory::add(Place place, const void* numbers, std::int64_t count, DTy
   });
 }
 
-void RemoteMemory::read(Place place, void* numbers, std::int64_t count, DType dtype, std::string_view what) {
+void RemoteMemory::read(Address place, void* numbers, std::int64_t count, DType dtype, std::string_view what) {
   const auto type = numbers_of(dtype);
   const auto each = static_cast<std::int64_t>(size_of(dtype));
   in_parts(count, [&](std::int64_t begin, int n) {
@@ -107,7 +107,7 @@ RemoteMemory::Counter RemoteMemory::counter(std::int64_t at) const {
   return std::atomic_ref(*reinterpret_cast<Counter*>(mpi_->memory + at)).load(std::memory_order_acquire);
 }
 
-void RemoteMemory::set_counter(Place place, Counter value, std::string_view what) {
+void RemoteMemory::set_counter(Address place, Counter value, std::string_view what) {
   check_mpi(MPI_Accumulate(&value, 1, MPI_UINT64_T, place.rank, place.at, 1, MPI_UINT64_T, MPI_REPLACE, mpi_->window), what);
   check_mpi(MPI_Win_flush_local(place.rank, mpi_->window), what);  // it will come, and nobody here waits for that
 }

@@ -18,7 +18,7 @@ class RemoteMemory {
   using Counter = std::uint64_t;
   static constexpr std::size_t kLine = 64;  ///< of the cache: what different ranks write begins at one
   /// Where in a rank's memory, in bytes from its begin.
-  struct Place {
+  struct Address {
     int rank = 0;
     std::int64_t at = 0;
   };
@@ -30,16 +30,16 @@ class RemoteMemory {
   RemoteMemory& operator=(const RemoteMemory&) = delete;
 
   [[nodiscard]] std::byte* memory() const;
-  void put(Place, const void* data, std::size_t bytes, std::string_view what);
+  void put(Address, const void* data, std::size_t bytes, std::string_view what);
   /// Adds numbers of f32 or f64, each at once whatever other ranks add meanwhile.
-  void add(Place, const void* numbers, std::int64_t count, DType, std::string_view what);
+  void add(Address, const void* numbers, std::int64_t count, DType, std::string_view what);
   /// Reads them, each as it is before or behind an addition.
-  void read(Place, void* numbers, std::int64_t count, DType, std::string_view what);
+  void read(Address, void* numbers, std::int64_t count, DType, std::string_view what);
   /// What was added can be seen, what was read is there.
   void complete(std::string_view what);
   /// Counters of this rank's memory, which others set.
   [[nodiscard]] Counter counter(std::int64_t at) const;
-  void set_counter(Place, Counter, std::string_view what);
+  void set_counter(Address, Counter, std::string_view what);
   /// Before this rank reads what others have put: their counters have said so.
   void see();
   /// For transports that need the receiver to look.

@@ -143,7 +143,7 @@ class SharedCenter::Impl {
 
   void issue(const Call& call, int server, plan::Range block) {
     const auto& vector = layout_.vectors[static_cast<std::size_t>(call.vector)];
-    const RemoteMemory::Place place{rank_of_server(server), begins_[static_cast<std::size_t>(call.vector)]};
+    const RemoteMemory::Address place{rank_of_server(server), begins_[static_cast<std::size_t>(call.vector)]};
     const auto each = static_cast<std::int64_t>(size_of(vector.dtype));
     auto* own = static_cast<std::byte*>(call.data) + block.begin * each;
     const std::string what = "meeting at rank " + std::to_string(place.rank);

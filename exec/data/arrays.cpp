@@ -59,8 +59,9 @@ void ArrayColumn::require_rows_of(const ArrayColumn& other) const {
                                                          "; give as many files of each, the n-th with the same samples");
 }
 
-const ArrayColumn::Place& ArrayColumn::place_of(std::int64_t row) const {
-  return *std::prev(std::upper_bound(places_.begin(), places_.end(), row, [](std::int64_t r, const Place& p) { return r < p.first; }));
+const ArrayColumn::RowsOfBlock& ArrayColumn::place_of(std::int64_t row) const {
+  return *std::prev(
+      std::upper_bound(places_.begin(), places_.end(), row, [](std::int64_t r, const RowsOfBlock& p) { return r < p.first; }));
 }
 
 std::string ArrayColumn::origin_of(std::int64_t row) const {
@@ -69,7 +70,7 @@ std::string ArrayColumn::origin_of(std::int64_t row) const {
 }
 
 /// `first` element of the sample in the block.
-std::int64_t ArrayColumn::copy(const Place& place, const plan::BlockCopy& copy, std::int64_t first, std::byte* out) const {
+std::int64_t ArrayColumn::copy(const RowsOfBlock& place, const plan::BlockCopy& copy, std::int64_t first, std::byte* out) const {
   const auto& block = place.block;
   const auto in_size = static_cast<std::int64_t>(size_of(block.type.dtype)),
              out_size = static_cast<std::int64_t>(size_of(wanted_.type.dtype));

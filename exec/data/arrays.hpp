@@ -37,19 +37,19 @@ class ArrayColumn {
   [[nodiscard]] std::int64_t read(const RowRequest&, void* out) const;
 
  private:
-  struct Place {
+  struct RowsOfBlock {
     ArrayBlock block;
     std::int64_t first = 0, rows = 0;
     Converter convert = nullptr;
   };
-  [[nodiscard]] const Place& place_of(std::int64_t row) const;
+  [[nodiscard]] const RowsOfBlock& place_of(std::int64_t row) const;
   [[nodiscard]] bool one_per_file() const { return places_.front().block.one_sample; }
   [[nodiscard]] bool suits(const ArrayBlock&) const;
-  [[nodiscard]] std::int64_t copy(const Place&, const plan::BlockCopy&, std::int64_t first, std::byte* out) const;
+  [[nodiscard]] std::int64_t copy(const RowsOfBlock&, const plan::BlockCopy&, std::int64_t first, std::byte* out) const;
 
   WantedTensor wanted_;
   std::string array_;
-  std::vector<Place> places_;
+  std::vector<RowsOfBlock> places_;
   std::int64_t rows_ = 0;
 };
 

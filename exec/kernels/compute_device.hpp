@@ -38,7 +38,7 @@ class ComputeDevice {
   [[nodiscard]] virtual std::string name() const = 0;
   /// True: its memory is this process's own, and what was asked for is done when the call returns.
   [[nodiscard]] virtual bool is_host() const { return false; }
-  [[nodiscard]] virtual Stream stream() const { return {}; }
+  [[nodiscard]] virtual DeviceStream stream() const { return {}; }
   [[nodiscard]] virtual Fault* fault() { return nullptr; }
 
   /// Zero-filled. Throws EnvironmentFailure naming how much was wanted when there is too little.

@@ -31,7 +31,7 @@ struct TensorView {
 class ComputeDevice;
 
 /// The order in which a device does what it is asked for; what is asked returns before it is done. Empty on the host, where it is done.
-struct Stream {
+struct DeviceStream {
   void* handle = nullptr;
 };
 
@@ -48,7 +48,7 @@ struct RunContext {
   std::uint64_t seed = 0;
   std::int64_t step = 0;  ///< 0-based
   void* workspace = nullptr;
-  Stream stream = {};
+  DeviceStream stream = {};
   Fault* fault = nullptr;
   std::int64_t first_sample = 0;  ///< of the batch: where those of this rank and micro-batch begin
 };

@@ -60,7 +60,7 @@ void CompressedSums::compress(const Instruction& i, const Address& at, StepDraw 
   own.store();
 }
 
-void CompressedSums::compress_and_keep(Place kept, const CompressorTask& task, std::byte* gradient, std::byte* to) const {
+void CompressedSums::compress_and_keep(BufferData kept, const CompressorTask& task, std::byte* gradient, std::byte* to) const {
   const auto& buffer = role_.buffers[kept.buffer];
   OnHost memory(device_, kept.data, buffer.bytes);
   memory.fetch();

@@ -26,7 +26,7 @@ class CompressedSums {
   void play(const plan::Instruction&, const Address&, StepDraw) const;
 
  private:
-  struct Place {
+  struct BufferData {
     plan::BufferIndex buffer;
     void* data;
   };
@@ -47,7 +47,7 @@ class CompressedSums {
   void write_own(const plan::Instruction&, const Address&, const SharedTask&, std::span<const std::int64_t> elements) const;
   void sum_own(const plan::Instruction&, const Address&, const SharedTask&, std::span<const std::int64_t> lengths) const;
   void compress(const plan::Instruction&, const Address&, StepDraw) const;
-  void compress_and_keep(Place kept, const CompressorTask&, std::byte* gradient, std::byte* to) const;
+  void compress_and_keep(BufferData kept, const CompressorTask&, std::byte* gradient, std::byte* to) const;
   void decompress(const plan::Instruction&, const Address&, StepDraw) const;
 
   const plan::Program& program_;

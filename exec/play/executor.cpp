@@ -340,7 +340,7 @@ class Executor::Impl {
   /// Read into memory of the host, from where the device takes it.
   void load(const Instruction& i, const graph::TensorType& type) {
     const auto& buffer = role_.buffers[i.outputs[0]];
-    const SampleLoading::Place place{now_.slot_step, loop_micro_batch()};
+    const SampleLoading::MicroBatchOfStep place{now_.slot_step, loop_micro_batch()};
     if (device_.is_host()) return loading_.load(*data_, buffer, type, place, data(i.outputs[0]));
     const int passes = watch_ || role_.variant_samples.size() > 1 ? 0 : per_micro_batch_ ? program_.micro_batches : 1;
     staged_.load(*data_, {buffer, type, place, passes}, data(i.outputs[0]));

@@ -15,7 +15,7 @@ class NonFiniteLook {
       : role_(role), g_(graph), loading_(loading), device_(device) {}
 
   struct PassSamples {
-    SampleLoading::Place place;
+    SampleLoading::MicroBatchOfStep place;
     DataSource& data;
     int micro_batch = 0;
     bool backward = false;

@@ -11,7 +11,7 @@ SampleLoading::SampleLoading(const plan::Program& program, const graph::Graph& g
   for (int m = 0; m < std::max(1, plan::micro_batches_of(program, rank)); ++m) first_of_.push_back(plan::samples(program, rank, m).first);
 }
 
-plan::Region SampleLoading::region(const plan::Buffer& buffer, const Place& place) const {
+plan::Region SampleLoading::region(const plan::Buffer& buffer, const MicroBatchOfStep& place) const {
   return plan::region(program_, buffer, plan::position(program_, rank_, place.micro_batch));
 }
 
@@ -23,12 +23,12 @@ plan::Range rows_of(const plan::Region& mine) {
 
 }  // namespace
 
-plan::SampleRange SampleLoading::samples(const plan::Buffer& buffer, const Place& place) const {
+plan::SampleRange SampleLoading::samples(const plan::Buffer& buffer, const MicroBatchOfStep& place) const {
   const auto rows = rows_of(region(buffer, place));
   return {sample(place, rows.begin), rows.count()};
 }
 
-void SampleLoading::load(DataSource& data, const plan::Buffer& buffer, const graph::TensorType& local, const Place& place,
+void SampleLoading::load(DataSource& data, const plan::Buffer& buffer, const graph::TensorType& local, const MicroBatchOfStep& place,
                          void* out) const {
   const auto& tensor = g_[buffer.tensor];
   const auto mine = region(buffer, place);

@@ -46,7 +46,8 @@ void StagedSamples::load(DataSource& source, const SampleLoad& wanted, void* to)
 
 void StagedSamples::read_ahead(DataSource& source, const SampleLoad& wanted, StagedSample& staged) {
   const auto [step, pass] = wanted.place;
-  const auto next = pass + 1 < wanted.passes ? SampleLoading::Place{step, pass + 1} : SampleLoading::Place{step + 1, 0};
+  const auto next =
+      pass + 1 < wanted.passes ? SampleLoading::MicroBatchOfStep{step, pass + 1} : SampleLoading::MicroBatchOfStep{step + 1, 0};
   const auto work = [this, &source, &staged, before = last_, buffer = &wanted.buffer, type = wanted.type, next] {
     if (before.valid()) before.wait();
     try {

@@ -19,7 +19,7 @@ class StagedSamples {
   struct SampleLoad {
     const plan::Buffer& buffer;
     const graph::TensorType& type;  ///< local
-    SampleLoading::Place place;
+    SampleLoading::MicroBatchOfStep place;
     int passes = 1;  ///< that load it in a step, of the same type; 0: the next one is of another
   };
   /// To memory of the device. Throws what reading the samples throws.

@@ -56,7 +56,7 @@ class RoleBuilder::DealtGradients {
       return std::tie(axis, sums, dtype, body) == std::tie(o.axis, o.sums, o.dtype, o.body);
     }
   };
-  struct Place {
+  struct GradientInBucket {
     std::size_t bucket, gradient;
   };
 
@@ -78,7 +78,7 @@ class RoleBuilder::DealtGradients {
 
   RoleBuilder& b_;
   std::vector<Bucket> buckets_;
-  std::map<graph::TensorId, Place> places_;
+  std::map<graph::TensorId, GradientInBucket> places_;
 };
 
 }  // namespace rehearsal::plan

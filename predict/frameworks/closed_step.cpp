@@ -70,7 +70,7 @@ class ReplicaPlayer {
     ChunkTime t;
     const auto& timer = timer_of_chunk(c);
     for (const auto& piece : step_.chunks[c]) {
-      const auto& part = timer.time_of(piece.part, piece.passes);
+      const auto& part = timer.time_of(piece.part, piece.recompute);
       t.forward = t.forward.then(part.forward.queue.repeated(piece.count));
       t.backward = part.whole_backward.repeated(piece.count).then(t.backward);
       const auto& last = job_.plan.recompute.rule == plan::RecomputeRule::FullExceptLast ? part.backward.queue : part.whole_backward;
@@ -209,7 +209,7 @@ class ReplicaPlayer {
         job_.plan.recompute.rule == plan::RecomputeRule::FullExceptLast && !last(m);  // segments are of a pass that keeps what it needs
     BucketFiller bucket(bucket_elements(job_, job_.precision_on(lane_.devices.groups[stage])));
     for (auto piece = step_.chunks[c].rbegin(); piece != step_.chunks[c].rend(); ++piece) {
-      const auto& part = timer.time_of(piece->part, piece->passes);
+      const auto& part = timer.time_of(piece->part, piece->recompute);
       for (int r = 0; r < piece->count; ++r) {
         if (again && !weights_alone) clock.run(part.again.queue);
         for (const auto& segment : weights_alone ? part.weight_segments : part.segments) {
@@ -242,7 +242,7 @@ class ReplicaPlayer {
     std::size_t unit = 0;
     for (const auto& piece : step_.chunks[c])
       for (int r = 0; r < piece.count; ++r) {
-        const auto& forward = timer(stage).time_of(piece.part, piece.passes).forward;
+        const auto& forward = timer(stage).time_of(piece.part, piece.recompute).forward;
         if (!forward.steps.empty()) clock.wait_for_messages(gathered_[c][unit]);
         clock.run(forward.queue);
         ++unit;
@@ -253,7 +253,7 @@ class ReplicaPlayer {
   void run_gathered(std::size_t stage, std::size_t c, bool backward) {
     std::vector<const PartTime*> units;
     for (const auto& piece : step_.chunks[c])
-      for (int r = 0; r < piece.count; ++r) units.push_back(&timer(stage).time_of(piece.part, piece.passes));
+      for (int r = 0; r < piece.count; ++r) units.push_back(&timer(stage).time_of(piece.part, piece.recompute));
     if (backward) std::reverse(units.begin(), units.end());
     auto& clock = clocks_[stage];
     const bool ahead = job_.profile.gathers_layerwise && overlaps(job_), gathers = !backward || !job_.recipe.keeps_gathered;
@@ -285,7 +285,7 @@ class ReplicaPlayer {
       const auto& chunk = step_.chunks[step_.chunk_of(static_cast<int>(stage), own)];
       weights += weights_of(timer.model(), chunk);
       tensors += trained_tensors_of(timer.model(), chunk);
-      for (const auto& piece : chunk) exchanges += micro_batches_ * piece.count * exchanges_of(timer.time_of(piece.part, piece.passes));
+      for (const auto& piece : chunk) exchanges += micro_batches_ * piece.count * exchanges_of(timer.time_of(piece.part, piece.recompute));
     }
     StepTime t;
     t.stage = static_cast<int>(stage);
@@ -365,7 +365,7 @@ std::vector<ActiveSeconds> active_seconds(const StagedStep& step, const ReplicaK
     const auto s = static_cast<std::size_t>(step.stage_of(c));
     auto& stage = stages[s];
     for (const auto& piece : step.chunks[c]) {
-      const auto& part = lane.timers[s]->time_of(piece.part, piece.passes);
+      const auto& part = lane.timers[s]->time_of(piece.part, piece.recompute);
       const double n = static_cast<double>(piece.count) * step.shape.micro_batches;
       const double again = part.forward.kernels > 0 ? part.again.kernels / part.forward.kernels : 0;
       stage.matrix += n * (part.forward.matrix * (1 + again) + part.backward.matrix);
@@ -396,7 +396,7 @@ void add_contents(const StagedStep& step, StepTime& t) {
   const double m = step.shape.micro_batches, stages = step.shape.stages;
   for (std::size_t c = 0; c < step.chunks.size(); ++c)
     for (const auto& piece : step.chunks[c]) {
-      const auto& part = step.lanes.front().timers[static_cast<std::size_t>(step.stage_of(c))]->time_of(piece.part, piece.passes);
+      const auto& part = step.lanes.front().timers[static_cast<std::size_t>(step.stage_of(c))]->time_of(piece.part, piece.recompute);
       const double n = piece.count;
       t.forward += n * part.forward.queue.device / stages;
       t.backward += n * (part.again.queue.device + part.backward.queue.device) / stages;

@@ -67,16 +67,16 @@ class RoleWriter : private PricedRole {
   struct Unit {
     std::size_t part;
     int repetition;
-    Passes passes;
+    Recomputed recompute;
   };
   [[nodiscard]] static std::vector<Unit> units_of(const Chunk& chunk) {
     std::vector<Unit> units;
     for (const auto& piece : chunk)
-      for (int r = piece.first; r < piece.first + piece.count; ++r) units.push_back({piece.part, r, piece.passes});
+      for (int r = piece.first; r < piece.first + piece.count; ++r) units.push_back({piece.part, r, piece.recompute});
     return units;
   }
   [[nodiscard]] const Part& part_of(const Unit& unit) const { return timer_.model().parts[unit.part]; }
-  [[nodiscard]] const PartTime& time_of(const Unit& unit) const { return timer_.time_of(unit.part, unit.passes); }
+  [[nodiscard]] const PartTime& time_of(const Unit& unit) const { return timer_.time_of(unit.part, unit.recompute); }
 
   [[nodiscard]] graph::NodeId node(const Unit& unit, std::uint32_t offset) const {
     const auto& span = model_.spans()[part_of(unit).span];
@@ -108,7 +108,7 @@ class RoleWriter : private PricedRole {
     Instruction i;
     i.kind = kind;
     i.stream = Stream::Host;
-    i.inputs = i.outputs = {bytes_buffer(pass_bytes(part_of(unit), unit.passes, job_, timer_.model()).offloaded)};
+    i.inputs = i.outputs = {bytes_buffer(pass_bytes(part_of(unit), unit.recompute, job_, timer_.model()).offloaded)};
     i.phase = kind == InstructionKind::Stash ? graph::Phase::Forward : graph::Phase::Backward;
     i.after = std::exchange(waits_for_, {});
     if (last_) i.after.push_back(*last_);

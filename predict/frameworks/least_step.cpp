@@ -21,7 +21,7 @@ LeastPasses passes_of(const StagedStep& step, const StepTimer& timer, const Chun
   LeastPasses p;
   const bool gathers = gathers_every_pass(step.job);
   for (const auto& piece : chunk) {
-    const auto& part = timer.time_of(piece.part, piece.passes);
+    const auto& part = timer.time_of(piece.part, piece.recompute);
     const double n = piece.count;
     p.forward = p.forward.then(part.forward.queue.repeated(piece.count));
     p.backward = p.backward.then(part.whole_backward.repeated(piece.count));

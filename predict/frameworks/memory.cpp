@@ -48,10 +48,10 @@ costmodel::StateBytes state_bytes(const FrameworkJob& job, const costmodel::Prec
   return s;
 }
 
-PassBytes kept_by_pass(const Part& part, Passes passes, const FrameworkJob& job, bool image) {
+PassBytes kept_by_pass(const Part& part, Recomputed recompute, const FrameworkJob& job, bool image) {
   const double others = part.kept.others, attention = part.kept.attention;
   const double input = std::min(part.boundary_bytes, part.kept.all());  // its predecessor's result, which its kernels keep anyway
-  const bool again = passes == Passes::AsPlanned && (part.repeated || image);
+  const bool again = recompute == Recomputed::AsPlanned && (part.repeated || image);
   switch (again ? job.plan.recompute.rule : plan::RecomputeRule::None) {
     case plan::RecomputeRule::Full:
     case plan::RecomputeRule::FullExceptLast:
@@ -78,8 +78,8 @@ double offloaded_share(const FrameworkJob& job, const ModelParts& model) {
   return blocks > 0 ? std::min(1.0, job.recipe.offloaded_blocks / blocks) : 0;
 }
 
-PassBytes pass_bytes(const Part& part, Passes passes, const FrameworkJob& job, const ModelParts& model) {
-  auto bytes = kept_by_pass(part, passes, job, model.image);
+PassBytes pass_bytes(const Part& part, Recomputed recompute, const FrameworkJob& job, const ModelParts& model) {
+  auto bytes = kept_by_pass(part, recompute, job, model.image);
   if (!part.repeated) return bytes;
   bytes.offloaded = bytes.each * offloaded_share(job, model);
   bytes.each -= bytes.offloaded;
@@ -184,7 +184,7 @@ class StageMemory {
     if (checkpoints_stages()) return checkpointed_stage();
     PassBytes all;
     for_pieces([&](const Part& part, const Piece& piece) {
-      const auto bytes = pass_bytes(part, piece.passes, job_, model_);
+      const auto bytes = pass_bytes(part, piece.recompute, job_, model_);
       all.each += bytes.each * piece.count;
       all.offloaded += bytes.offloaded * piece.count;
       all.under_way = std::max(all.under_way, bytes.under_way);
@@ -216,7 +216,7 @@ class StageMemory {
       const auto& chunk = step_.chunks[step_.chunk_of(stage_, own)];
       for (auto piece = chunk.rbegin(); piece != chunk.rend(); ++piece) {
         const auto& part = model_.parts[piece->part];
-        const auto bytes = pass_bytes(part, piece->passes, job_, model_);
+        const auto bytes = pass_bytes(part, piece->recompute, job_, model_);
         const double at_work = bytes.at_work + part.widest_gradients + gradients_on_their_way(part);
         for (const double blocks : {piece->count - 1.0, 1.0}) {
           visit(RankMemory::Moment{now.gradients, now.activations + at_work, at_work});
@@ -281,8 +281,8 @@ Bytes checkpoint_bytes(const FrameworkJob& job, const Weights& weights) {
   return Bytes(weights.trained * (bytes.weights + bytes.optimizer) + weights.state * number_bytes(job, precision));
 }
 
-DeviceMemory device_memory(const RankMemory& m, const costmodel::FrameworkProfile& profile, const costmodel::Constants& c,
-                           double capacity) {
+MemoryReading device_memory(const RankMemory& m, const costmodel::FrameworkProfile& profile, const costmodel::Constants& c,
+                            double capacity) {
   constexpr C kFactors[] = {C::MemoryFactorDeepspeed, C::MemoryFactorPytorch, C::MemoryFactorStatic};
   constexpr C kReserves[] = {C::MemoryReserveDeepspeed, C::MemoryReservePytorch, C::MemoryReserveStatic};
   const auto allocator = static_cast<std::size_t>(profile.allocator);

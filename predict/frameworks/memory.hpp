@@ -36,7 +36,7 @@ struct PassBytes {
   double under_way = 0;  ///< of what is offloaded: on its way to the host or back
   double offloaded = 0;  ///< that every pass keeps in the host's memory
 };
-[[nodiscard]] PassBytes pass_bytes(const Part&, Passes, const FrameworkJob&, const ModelParts&);
+[[nodiscard]] PassBytes pass_bytes(const Part&, Recomputed, const FrameworkJob&, const ModelParts&);
 /// Of the activations of a block, where only some blocks are offloaded: a mean over all of them.
 [[nodiscard]] double offloaded_share(const FrameworkJob&, const ModelParts&);
 
@@ -50,14 +50,14 @@ struct PassBytes {
 [[nodiscard]] Bytes checkpoint_bytes(const FrameworkJob&, const Weights&);
 inline constexpr double kMemoryInUse = 0.97;  ///< of a device: an allocator never hands out more
 /// Bytes on the device: tensors, and what allocator, context and buffers of communication add.
-struct DeviceMemory {
+struct MemoryReading {
   double reading = 0;  ///< what the device reports
   double needed = 0;   ///< of that, when an allocator gives back what it holds for later
 };
 /// PyTorch's allocator holds what was freed for requests of like size: large ones of one moment seldom have the place of another's until
 /// memory is short. `capacity` in bytes.
-[[nodiscard]] DeviceMemory device_memory(const RankMemory&, const costmodel::FrameworkProfile&, const costmodel::Constants&,
-                                         double capacity);
+[[nodiscard]] MemoryReading device_memory(const RankMemory&, const costmodel::FrameworkProfile&, const costmodel::Constants&,
+                                          double capacity);
 /// What is reported, by plan::MemoryCategory. Workspace is what it has beyond the tensors. It has less where a compiler that lays out a
 /// whole step gives tensors more of each other's places than is reckoned: activations are so much less, and once they are none all alike.
 [[nodiscard]] std::vector<std::int64_t> by_category(const RankMemory&, std::int64_t reported);

@@ -21,7 +21,7 @@ std::vector<double> pass_seconds(const StagedStep& step) {
     for (std::size_t c = 0; c < step.chunks.size(); ++c) {
       const auto stage = static_cast<std::size_t>(step.stage_of(c));
       for (const auto& piece : step.chunks[c]) {
-        const auto& part = lane.timers[stage]->time_of(piece.part, piece.passes);
+        const auto& part = lane.timers[stage]->time_of(piece.part, piece.recompute);
         own[stage] += piece.count * (part.forward.queue.device + part.whole_backward.device);
       }
     }

@@ -107,8 +107,8 @@ Chunk recomputing_first(int blocks, const Chunk& chunk, const ModelParts& model)
   int left = blocks;
   for (const auto& piece : chunk) {
     const int again = model.parts[piece.part].repeated ? std::min(left, piece.count) : 0;
-    if (again > 0) result.push_back({piece.part, piece.first, again, piece.passes});
-    if (again < piece.count) result.push_back({piece.part, piece.first + again, piece.count - again, Passes::Kept});
+    if (again > 0) result.push_back({piece.part, piece.first, again, piece.recompute});
+    if (again < piece.count) result.push_back({piece.part, piece.first + again, piece.count - again, Recomputed::Nothing});
     left -= again;
   }
   return result;

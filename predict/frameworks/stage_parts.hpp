@@ -11,7 +11,7 @@ namespace rehearsal::predict::frameworks {
 struct Piece {
   std::size_t part = 0;
   int first = 0, count = 1;
-  Passes passes = Passes::AsPlanned;
+  Recomputed recompute = Recomputed::AsPlanned;
 };
 /// In the order of the forward pass.
 using Chunk = std::vector<Piece>;

@@ -84,7 +84,7 @@ std::vector<double> gradient_buckets(const StepTimer& timer, const Chunk& chunk,
       if (const auto full = bucket.add(ready.elements)) buckets.push_back(*full);
   };
   for (auto piece = chunk.rbegin(); piece != chunk.rend(); ++piece)
-    for (int r = 0; r < piece->count; ++r) fill(timer.time_of(piece->part, piece->passes));
+    for (int r = 0; r < piece->count; ++r) fill(timer.time_of(piece->part, piece->recompute));
   if (const auto rest = bucket.rest()) buckets.push_back(*rest);
   return buckets;
 }

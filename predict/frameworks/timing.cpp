@@ -86,10 +86,10 @@ StepTimer::StepTimer(const ModelParts& model, const FrameworkJob& job, const cos
 
 void StepTimer::time_parts() {
   parts_.assign(model_.parts.size(), {});
-  for (std::size_t p = 0; p < parts_.size(); ++p) time(model_.parts[p], Passes::AsPlanned, parts_[p]);
+  for (std::size_t p = 0; p < parts_.size(); ++p) time(model_.parts[p], Recomputed::AsPlanned, parts_[p]);
   if (job_.plan.recompute.blocks == 0) return;
   kept_parts_.assign(model_.parts.size(), {});
-  for (std::size_t p = 0; p < parts_.size(); ++p) time(model_.parts[p], Passes::Kept, kept_parts_[p]);
+  for (std::size_t p = 0; p < parts_.size(); ++p) time(model_.parts[p], Recomputed::Nothing, kept_parts_[p]);
 }
 
 StepTimer StepTimer::at_clock(double share) const {
@@ -99,11 +99,11 @@ StepTimer StepTimer::at_clock(double share) const {
   return slower;
 }
 
-void StepTimer::time(const Part& part, Passes passes, PartTime& t) const {
+void StepTimer::time(const Part& part, Recomputed recompute, PartTime& t) const {
   t.forward = pass(part.forward, false);
   t.backward = pass(part.backward, true);
-  if (passes == Passes::AsPlanned) t.again = recomputed(part, t.forward);
-  add_transfers(part, passes, t);
+  if (recompute == Recomputed::AsPlanned) t.again = recomputed(part, t.forward);
+  add_transfers(part, recompute, t);
   t.whole_backward = t.again.queue.then(t.backward.queue);
   t.input_gradients = t.again.queue;
   std::vector<LaunchQueue> all, weights;
@@ -223,8 +223,8 @@ bool StepTimer::is_recomputed(const Part& part, const PassStep& step, int& produ
 }
 
 /// Activations travel beside the kernels of a block, and the next one waits where that takes longer (Rhu et al. 2016).
-void StepTimer::add_transfers(const Part& part, Passes passes, PartTime& t) const {
-  const double bytes = pass_bytes(part, passes, job_, model_).offloaded;
+void StepTimer::add_transfers(const Part& part, Recomputed recompute, PartTime& t) const {
+  const double bytes = pass_bytes(part, recompute, job_, model_).offloaded;
   if (bytes <= 0) return;
   const double seconds = bytes / device_.host_bandwidth->value.value();
   const auto waiting = [&](double beside) { return TimedStep{on_both(0, std::max(0.0, seconds - beside)), kHostTransfer, true, false}; };

@@ -56,8 +56,8 @@ struct PartTime {
   double sum_of_copies = 0;  ///< of `scatter`: groups of replicas with copies of each other's parts sum them
 };
 
-/// Of a repetition of a part: what the plan says is computed again, or nothing where that is for other repetitions.
-enum class Passes : std::uint8_t { AsPlanned, Kept };
+/// What is computed again of a repetition of a part: what the plan says, or nothing where the plan says it of other repetitions.
+enum class Recomputed : std::uint8_t { AsPlanned, Nothing };
 
 class StepTimer {
  public:
@@ -68,8 +68,8 @@ class StepTimer {
 
   [[nodiscard]] const ModelParts& model() const { return model_; }
   [[nodiscard]] const std::vector<PartTime>& parts() const { return parts_; }
-  [[nodiscard]] const PartTime& time_of(std::size_t part, Passes passes) const {
-    return (passes == Passes::Kept ? kept_parts_ : parts_)[part];
+  [[nodiscard]] const PartTime& time_of(std::size_t part, Recomputed recompute) const {
+    return (recompute == Recomputed::Nothing ? kept_parts_ : parts_)[part];
   }
   /// A sum of so many gradients over the replicas, as the plan's ZeRO makes it.
   [[nodiscard]] double reduction(double elements) const;
@@ -95,10 +95,10 @@ class StepTimer {
 
  private:
   void time_parts();
-  void time(const Part&, Passes, PartTime&) const;
+  void time(const Part&, Recomputed, PartTime&) const;
   [[nodiscard]] TimedStep timed(const PassStep&, std::size_t index, double exchange_seconds) const;
   [[nodiscard]] TimedPass pass(const std::vector<PassStep>&, bool backward) const;
-  void add_transfers(const Part&, Passes, PartTime&) const;
+  void add_transfers(const Part&, Recomputed, PartTime&) const;
   [[nodiscard]] double update_bytes(const Weights&) const;
   [[nodiscard]] double narrowing_bytes(double all, double own) const;
   [[nodiscard]] double update_on_host(const Weights& own) const;

@@ -374,7 +374,7 @@ TEST_CASE("a table says what is wrong with it") {
   };
   CHECK_THAT(refusal("\"since\": \"2.4\"", "\"since\": \"new\""), contains("since: must be a release, such as \"2.18\""));
   CHECK_THAT(refusal("\"kinds\": [\"all-reduce\"]", "\"kinds\": [\"sum\"]"), contains("'sum' is no collective"));
-  CHECK_THAT(refusal("\"passes\": \"pairs\"", "\"passes\": \"cube\""), contains("passes"));
+  CHECK_THAT(refusal("\"inside\": \"pairs\"", "\"inside\": \"cube\""), contains("inside"));
   CHECK_THAT(refusal("\"steps\": \"table\"", "\"steps\": \"guess\""), contains("steps"));
   CHECK_THAT(refusal("\"beyond_pair\"", "\"beyond\""), contains("beyond"));
   CHECK_THAT(refusal("\"generations\": [], \"start\"", "\"generations\": [\"ada\"], \"start\""), contains("links 'pcie'"));

@@ -1,12 +1,17 @@
-"""A dozen files of a room are compiled as one. Two functions of one name in their unnamed namespaces are refused by the compiler where
+"""One name, one thing. A dozen files of a room are compiled as one: two functions of one name in their unnamed namespaces are refused by the compiler where
 their parameters are the same; where these merely convert into each other, a call of one file silently takes the function of another."""
 import collections
 import re
+
+from sources import bare
 
 UNNAMED = re.compile(r"^namespace \{\n(.*?)^\}  // namespace\n", re.DOTALL | re.MULTILINE)
 FUNCTION = re.compile(r"^(?:\[\[\w+\]\] )?[\w:][\w:<>,&* ]*?[ &*](\w+)\(([^;{()]*)\)(?: noexcept)? \{", re.MULTILINE)
 NUMBER = re.compile(r"^(const )?(bool|int|long|unsigned|char|float|double|std::size_t|std::u?int\d+_t)$")
 TEXT = re.compile(r"^(const )?(std::string(_view)?( ?&)?|(const )?char ?\*)$")
+
+
+TYPE = re.compile(r"^(?:struct|class|enum class|enum|using)\s+(\w+)(?:\s+final)?\s*(?::(?!:)[^;{]*)?[{=]", re.MULTILINE)
 
 
 def kind_of(parameter):
@@ -54,4 +59,24 @@ def types_of(parameters):
     return [re.sub(r"(?<=[\s&*])\w+$", "", p.strip()) for p in parameters_of(parameters)]
 
 
-RULES = {"overload": check_overloads}
+def backend_of(path):
+    """The folder of kernels that a file belongs to, which has its own words for what every backend has; None elsewhere."""
+    match = re.match(r"exec/kernels/(\w+)/", path)
+    return match and match.group(1)
+
+
+def check_types(root, files, sources):
+    """Types of several headers that have one name; what lies within a class may be called as its owner likes."""
+    declared = collections.defaultdict(set)
+    for source in sources:
+        if source.is_header and not source.in_tests:
+            for name in TYPE.findall(bare(source.text)):
+                declared[name].add(source.path)
+    for name, paths in sorted(declared.items()):
+        one, *others = sorted(paths)
+        backends = {backend_of(path) for path in paths}
+        if others and (None in backends or len(backends) < len(paths)):
+            yield f"{one}: {others[0]} has another {name}; call two things by two names"
+
+
+RULES = {"overload": check_overloads, "type-name": check_types}

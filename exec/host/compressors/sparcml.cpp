@@ -14,8 +14,8 @@
 namespace rehearsal::exec {
 namespace {
 
-using Place = std::uint16_t;
-constexpr Place kNowhere = std::numeric_limits<Place>::max();
+using Position16 = std::uint16_t;
+constexpr Position16 kNowhere = std::numeric_limits<Position16>::max();
 static_assert(plan::kCompressedBlock < kNowhere);
 
 /// Pairs of a place and a value: all places first.
@@ -24,7 +24,7 @@ class PairsIn {
  public:
   PairsIn(std::byte* at, std::int64_t room) : at_(at), room_(room) {}
   void put(std::int64_t place, T value) {
-    const auto p = static_cast<Place>(place);
+    const auto p = static_cast<Position16>(place);
     std::memcpy(at_ + count_ * kPlaceBytes, &p, sizeof p);
     std::memcpy(at_ + room_ * kPlaceBytes + count_ * kValueBytes, &value, sizeof value);
     ++count_;
@@ -35,7 +35,7 @@ class PairsIn {
   }
 
  private:
-  static constexpr auto kPlaceBytes = static_cast<std::int64_t>(sizeof(Place)), kValueBytes = static_cast<std::int64_t>(sizeof(T));
+  static constexpr auto kPlaceBytes = static_cast<std::int64_t>(sizeof(Position16)), kValueBytes = static_cast<std::int64_t>(sizeof(T));
   std::byte* at_;
   std::int64_t room_, count_ = 0;
 };
@@ -43,7 +43,7 @@ class PairsIn {
 template <class T>
 void add_pairs(const std::byte* from, std::int64_t room, std::int64_t elements, T* sum) {
   for (std::int64_t n = 0; n < room; ++n) {
-    Place place = 0;
+    Position16 place = 0;
     T value;
     std::memcpy(&place, from + n * static_cast<std::int64_t>(sizeof place), sizeof place);
     if (place >= elements) return;
@@ -85,7 +85,7 @@ void add_largest_of_block(const BlockTask& task, const std::byte* from, std::int
 /// Places that all ranks together may have sent; 0: the sum is sent whole.
 template <class T>
 std::int64_t pairs_of_sum(const BlockTask& task) {
-  constexpr auto kPair = static_cast<std::int64_t>(sizeof(Place) + sizeof(T)),
+  constexpr auto kPair = static_cast<std::int64_t>(sizeof(Position16) + sizeof(T)),
                  kWhole = plan::kCompressedBlock * static_cast<std::int64_t>(sizeof(T));
   const auto pairs = task.ranks * pairs_of_rank(task);
   return pairs * kPair < kWhole ? pairs : 0;

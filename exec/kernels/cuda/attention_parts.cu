@@ -65,12 +65,12 @@ void write_added_scores(const Call& call, std::size_t queries, const AddedScores
                                                     : write_as<BFloat16>(call, queries, added, heads, to);
 }
 
-void clear_unseen_rows(Stream stream, const SeenRows& rows, const std::uint8_t* seen, const void* from, void* to) {
+void clear_unseen_rows(DeviceStream stream, const SeenRows& rows, const std::uint8_t* seen, const void* from, void* to) {
   for_each_row(stream, rows.batches * rows.heads * rows.added.rows, rows.columns,
                ClearUnseen{rows, seen, static_cast<const std::uint16_t*>(from), static_cast<std::uint16_t*>(to)});
 }
 
-void transpose_matrices(Stream stream, const Matrices16& m, const void* from, void* to) {
+void transpose_matrices(DeviceStream stream, const Matrices16& m, const void* from, void* to) {
   const graph::StridedView source{{m.count, m.columns, m.rows}, {m.rows * m.columns, 1, m.columns}};
   copy_strided(stream, static_cast<const std::uint16_t*>(from), source, static_cast<std::uint16_t*>(to), graph::whole_view(source.shape));
 }

@@ -35,12 +35,12 @@ struct SeenRows {
   std::int64_t batches, heads, columns;
 };
 /// Rows that see nothing become 0; `from` may be `to`.
-void clear_unseen_rows(Stream stream, const SeenRows& rows, const std::uint8_t* seen, const void* from, void* to);
+void clear_unseen_rows(DeviceStream stream, const SeenRows& rows, const std::uint8_t* seen, const void* from, void* to);
 
 /// `count` matrices [rows, columns], each to [columns, rows].
 struct Matrices16 {
   std::int64_t count, rows, columns;
 };
-void transpose_matrices(Stream stream, const Matrices16& matrices, const void* from, void* to);
+void transpose_matrices(DeviceStream stream, const Matrices16& matrices, const void* from, void* to);
 
 }  // namespace rehearsal::exec::cuda

@@ -46,7 +46,7 @@ constexpr KernelRow kRows[] = {{"ConvGradBias", "cuda:bias", make_by_output<Conv
 
 }  // namespace
 
-void add_bias(Stream stream, const graph::TensorType& type, bool channels_last, const void* bias, void* image) {
+void add_bias(DeviceStream stream, const graph::TensorType& type, bool channels_last, const void* bias, void* image) {
   const auto count = graph::element_count(type.shape);
   const std::int64_t channels = type.shape[1], inner = channels_last ? 1 : std::max<std::int64_t>(1, count / (type.shape[0] * channels));
   const auto add = [&](auto element) {

@@ -6,6 +6,6 @@
 namespace rehearsal::exec::cuda {
 
 /// image[n, c, ...] += bias[c], in place.
-void add_bias(Stream, const graph::TensorType& image, bool channels_last, const void* bias, void* image_data);
+void add_bias(DeviceStream, const graph::TensorType& image, bool channels_last, const void* bias, void* image_data);
 
 }  // namespace rehearsal::exec::cuda

@@ -79,12 +79,12 @@ struct Walk {
   std::int64_t strides[N][kMost] = {};
   std::int64_t offsets[N] = {};
 
-  struct Place {
+  struct Offsets {
     std::int64_t at[N];
   };
   /// Offsets of element i, counted in row-major order, in every view.
-  REHEARSAL_BODY Place place(std::int64_t i) const {
-    Place p;
+  REHEARSAL_BODY Offsets place(std::int64_t i) const {
+    Offsets p;
     for (std::size_t v = 0; v < N; ++v) p.at[v] = offsets[v];
     for (int d = rank - 1; d > 0; --d) {
       const std::int64_t index = sizes[d].split(i);

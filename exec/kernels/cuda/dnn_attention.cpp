@@ -219,7 +219,7 @@ class DnnAttention final : public Kernel {
   /// Queries, keys and values as the library wants them, and what is added to scores.
   [[nodiscard]] Pointers operands(const Call& call, std::byte* memory) const {
     const std::size_t queries = gradient_ ? 1 : 0;
-    const Stream stream = call.context.stream;
+    const DeviceStream stream = call.context.stream;
     Pointers pointers{{kQ, call.inputs[queries].data}, {kK, call.inputs[queries + 1].data}, {kV, call.inputs[queries + 2].data}};
     if (p_.steps.adds) {
       auto* seen = reinterpret_cast<std::uint8_t*>(memory + at_.seen);
@@ -236,7 +236,7 @@ class DnnAttention final : public Kernel {
   }
 
   void run_backward(const Call& call, std::byte* memory, Pointers& pointers) const {
-    const Stream stream = call.context.stream;
+    const DeviceStream stream = call.context.stream;
     pointers[kDy] = call.inputs[0].data;
     pointers[kDq] = call.outputs[0].data;
     pointers[kDk] = at_.key_gradients != kNowhere ? memory + at_.key_gradients : call.outputs[1].data;

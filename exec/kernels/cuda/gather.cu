@@ -62,16 +62,16 @@ struct Pieces {
   std::int64_t positions, outer;
   Divider inner, pieces;
 
-  struct Place {
+  struct Piece {
     std::int64_t outer, piece, column, first, end;
   };
-  REHEARSAL_BODY Place place(std::int64_t i) const {
+  REHEARSAL_BODY Piece place(std::int64_t i) const {
     const std::int64_t column = inner.split(i), piece = pieces.split(i), first = piece * kPiece;
     return {i, piece, column, first, first + kPiece < positions ? first + kPiece : positions};
   }
   REHEARSAL_BODY std::uint32_t row(std::int64_t k) const { return place_of(keys[k]); }
   /// Of the part of a run that began before this piece, or (1) that goes on behind it.
-  REHEARSAL_BODY std::int64_t part(const Place& p, std::int64_t piece, int behind) const {
+  REHEARSAL_BODY std::int64_t part(const Piece& p, std::int64_t piece, int behind) const {
     return ((piece * 2 + behind) * outer + p.outer) * inner.size + p.column;
   }
   [[nodiscard]] std::int64_t threads() const { return outer * pieces.size * inner.size; }
@@ -142,7 +142,7 @@ struct GatherGrad {
     const std::size_t axis = axis_in(call.attributes(), call.out_shape());
     const AxisSplit split = graph::split_at(call.out_shape(), axis);
     const std::int64_t positions = graph::element_count(call.in_shape(1));
-    const Stream stream = call.context.stream;
+    const DeviceStream stream = call.context.stream;
     clear(stream, call.out<T>(), graph::element_count(call.out_shape()) * static_cast<std::int64_t>(sizeof(T)));
     if (positions == 0 || split.inner * split.outer == 0) return;
     auto* keys = static_cast<Key*>(call.context.workspace);

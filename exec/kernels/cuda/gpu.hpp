@@ -18,7 +18,7 @@ class Gpu final : public NvidiaGpu {
   ~Gpu() override;
 
   [[nodiscard]] std::string name() const override { return name_; }
-  [[nodiscard]] Stream stream() const override { return {stream_}; }
+  [[nodiscard]] DeviceStream stream() const override { return {stream_}; }
   [[nodiscard]] Fault* fault() override { return fault_; }
   [[nodiscard]] DnnTarget dnn_target() const override { return {dnn_, nullptr}; }
   [[nodiscard]] cudaStream_t cuda_stream() const override { return stream_; }

@@ -88,7 +88,7 @@ struct MergeRuns {
 };
 
 /// Sorts `count` keys; `other` has room for as many. Returns where they are then.
-inline const Key* sort_keys(Stream stream, Key* keys, Key* other, std::int64_t count) {
+inline const Key* sort_keys(DeviceStream stream, Key* keys, Key* other, std::int64_t count) {
   for_each(stream, count, SortRuns{keys, other, count});
   for (std::int64_t width = kSortedRun; width < count; width *= 2) {
     std::swap(keys, other);

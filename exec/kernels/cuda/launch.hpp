@@ -130,10 +130,10 @@ inline void check_launch() {
     throw EnvironmentFailure(std::string("GPU: a kernel could not be started: ") + cudaGetErrorString(status));
 }
 
-inline cudaStream_t stream_of(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
+inline cudaStream_t stream_of(DeviceStream stream) { return static_cast<cudaStream_t>(stream.handle); }
 
 template <class Body>
-void for_each(Stream stream, std::int64_t count, const Body& body) {
+void for_each(DeviceStream stream, std::int64_t count, const Body& body) {
   constexpr std::int64_t kThreads = 256, kMostBlocks = 1 << 16;
   if (count <= 0) return;
   run_each<<<static_cast<unsigned>(std::min(kMostBlocks, (count + kThreads - 1) / kThreads)), kThreads, 0, stream_of(stream)>>>(count,
@@ -143,7 +143,7 @@ void for_each(Stream stream, std::int64_t count, const Body& body) {
 
 /// `columns`: elements of a row, about: rows that are short get small teams, none larger than `most` threads.
 template <class Body>
-void for_each_row(Stream stream, std::int64_t rows, std::int64_t columns, const Body& body, std::int64_t most = kMostThreads) {
+void for_each_row(DeviceStream stream, std::int64_t rows, std::int64_t columns, const Body& body, std::int64_t most = kMostThreads) {
   constexpr std::int64_t kWarp = 32, kMostBlocks = 1 << 20, kEach = 4;
   if (rows <= 0) return;
   std::int64_t threads = kWarp;
@@ -153,18 +153,18 @@ void for_each_row(Stream stream, std::int64_t rows, std::int64_t columns, const 
 }
 
 template <class Body>
-void for_each_tile(Stream stream, std::int64_t tiles, const Body& body) {
+void for_each_tile(DeviceStream stream, std::int64_t tiles, const Body& body) {
   constexpr std::int64_t kMostBlocks = 1 << 20;
   if (tiles <= 0) return;
   run_tiles<<<static_cast<unsigned>(std::min(kMostBlocks, tiles)), kTileLanes, 0, stream_of(stream)>>>(tiles, body);
   check_launch();
 }
 
-inline void clear(Stream stream, void* to, std::int64_t bytes) {
+inline void clear(DeviceStream stream, void* to, std::int64_t bytes) {
   if (bytes > 0 && cudaMemsetAsync(to, 0, static_cast<std::size_t>(bytes), stream_of(stream)) != cudaSuccess) check_launch();
 }
 
-inline void copy(Stream stream, void* to, const void* from, std::int64_t bytes) {
+inline void copy(DeviceStream stream, void* to, const void* from, std::int64_t bytes) {
   if (to == from) return;
   if (bytes > 0 && cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice, stream_of(stream)) != cudaSuccess)
     check_launch();
@@ -180,40 +180,40 @@ __device__ inline void add_atomically(T* sum, T value) {
 
 /// Takes what is asked for on a stream, where there are streams: in tests, with doubles of the runtime that do it later
 /// (tests/exec/gpu/double).
-inline void (*deferred)(Stream, std::function<void()>) = nullptr;
+inline void (*deferred)(DeviceStream, std::function<void()>) = nullptr;
 
 template <class Work>
-void run_on(Stream stream, Work work) {
+void run_on(DeviceStream stream, Work work) {
   if (stream.handle == nullptr) return work();
   deferred(stream, std::move(work));
 }
 
 template <class Body>
-void for_each(Stream stream, std::int64_t count, const Body& body) {
+void for_each(DeviceStream stream, std::int64_t count, const Body& body) {
   run_on(stream, [count, body] {
     for (std::int64_t i = 0; i < count; ++i) body(i);
   });
 }
 
 template <class Body>
-void for_each_row(Stream stream, std::int64_t rows, std::int64_t, const Body& body, std::int64_t = 1) {
+void for_each_row(DeviceStream stream, std::int64_t rows, std::int64_t, const Body& body, std::int64_t = 1) {
   run_on(stream, [rows, body] {
     for (std::int64_t row = 0; row < rows; ++row) body(Team{}, row);
   });
 }
 
 template <class Body>
-void for_each_tile(Stream stream, std::int64_t tiles, const Body& body) {
+void for_each_tile(DeviceStream stream, std::int64_t tiles, const Body& body) {
   run_on(stream, [tiles, body] {
     for (std::int64_t tile = 0; tile < tiles; ++tile) body(Team{}, tile);
   });
 }
 
-inline void clear(Stream stream, void* to, std::int64_t bytes) {
+inline void clear(DeviceStream stream, void* to, std::int64_t bytes) {
   if (bytes > 0) run_on(stream, [to, bytes] { memset(to, 0, static_cast<std::size_t>(bytes)); });
 }
 
-inline void copy(Stream stream, void* to, const void* from, std::int64_t bytes) {
+inline void copy(DeviceStream stream, void* to, const void* from, std::int64_t bytes) {
   if (bytes > 0 && to != from) run_on(stream, [to, from, bytes] { memcpy(to, from, static_cast<std::size_t>(bytes)); });
 }
 
@@ -233,7 +233,7 @@ struct StorePiece {
 
 /// The host's table is free again when this returns.
 template <class T>
-void store_table(Stream stream, T* to, const T* table, std::int64_t count) {
+void store_table(DeviceStream stream, T* to, const T* table, std::int64_t count) {
   static_assert(std::is_trivially_copyable_v<T>);
   const auto* from = reinterpret_cast<const unsigned char*>(table);
   const std::int64_t all = count * static_cast<std::int64_t>(sizeof(T));

@@ -64,7 +64,7 @@ struct LineAlone {
 
 /// body(team, line) for every line; the team may be an Alone.
 template <class Body>
-void for_each_line(Stream stream, const Lines& lines, const Body& body) {
+void for_each_line(DeviceStream stream, const Lines& lines, const Body& body) {
   if (lines.suits_teams()) return for_each_row(stream, lines.count(), lines.size, LineOfTeam<Body>{lines, body});
   for_each(stream, lines.count(), LineAlone<Body>{lines, body});
 }

@@ -112,14 +112,14 @@ bool with_float(DType type, const Call& call) {
 
 }  // namespace
 
-void copy_runs(Stream stream, const Runs& runs, std::size_t element_bytes, const void* from, void* to) {
+void copy_runs(DeviceStream stream, const Runs& runs, std::size_t element_bytes, const void* from, void* to) {
   with_size(element_bytes, [&](auto element) {
     using T = decltype(element);
     for_each(stream, runs.elements, CopyRuns<T>{runs, static_cast<const T*>(from), static_cast<T*>(to)});
   });
 }
 
-void add_runs(Stream stream, const Runs& runs, DType type, const void* from, void* to) {
+void add_runs(DeviceStream stream, const Runs& runs, DType type, const void* from, void* to) {
   const bool known = with_float(type, [&](auto element) {
     using T = decltype(element);
     for_each(stream, runs.elements, AddRuns<T>{runs, static_cast<const T*>(from), static_cast<T*>(to)});
@@ -127,7 +127,7 @@ void add_runs(Stream stream, const Runs& runs, DType type, const void* from, voi
   if (!known) throw Refusal("gradients of type " + std::string(name(type)) + " cannot be summed");
 }
 
-void copy_rows(Stream stream, const RowsCopy& copy, std::size_t element_bytes, const void* from, void* to) {
+void copy_rows(DeviceStream stream, const RowsCopy& copy, std::size_t element_bytes, const void* from, void* to) {
   constexpr std::int64_t kMostOfTeam = 256;
   with_size(element_bytes, [&](auto element) {
     using T = decltype(element);
@@ -135,7 +135,7 @@ void copy_rows(Stream stream, const RowsCopy& copy, std::size_t element_bytes, c
   });
 }
 
-void put_channels_last(Stream stream, const ChannelsMove& move, std::size_t element_bytes, const void* from, void* to) {
+void put_channels_last(DeviceStream stream, const ChannelsMove& move, std::size_t element_bytes, const void* from, void* to) {
   with_size(element_bytes, [&](auto element) {
     using T = decltype(element);
     const auto* source = static_cast<const T*>(from);
@@ -144,14 +144,14 @@ void put_channels_last(Stream stream, const ChannelsMove& move, std::size_t elem
   });
 }
 
-void put_channels_first(Stream stream, const ChannelsMove& move, std::size_t element_bytes, const void* from, void* to) {
+void put_channels_first(DeviceStream stream, const ChannelsMove& move, std::size_t element_bytes, const void* from, void* to) {
   with_size(element_bytes, [&](auto element) {
     using T = decltype(element);
     copy_strided(stream, static_cast<const T*>(from), channels_last_view(move), static_cast<T*>(to), plain_view(move));
   });
 }
 
-void reorder_image(Stream stream, const ReorderTask& task, const graph::TensorType& type) {
+void reorder_image(DeviceStream stream, const ReorderTask& task, const graph::TensorType& type) {
   const auto count = graph::element_count(type.shape);
   const std::int64_t channels = type.shape[1], pixels = count == 0 ? 0 : count / (type.shape[0] * channels);
   const ChannelsMove move{type.shape[0], channels, pixels, channels};
@@ -159,7 +159,7 @@ void reorder_image(Stream stream, const ReorderTask& task, const graph::TensorTy
                                                                                           task.to);
 }
 
-void find_non_finite(Stream stream, DType type, const void* data, std::int64_t elements, std::int32_t* found) {
+void find_non_finite(DeviceStream stream, DType type, const void* data, std::int64_t elements, std::int32_t* found) {
   (void)with_float(type, [&](auto element) {
     using T = decltype(element);
     for_each(stream, elements, FindNonFinite<T>{static_cast<const T*>(data), found});

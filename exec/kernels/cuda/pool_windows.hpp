@@ -28,7 +28,7 @@ REHEARSAL_BODY PlanePosition plane_position(std::int64_t i, const Three& sizes) 
 }
 
 /// Numbers first, ..., last - 1.
-struct Span {
+struct PoolSpan {
   std::int64_t first, last;
 };
 REHEARSAL_BODY std::int64_t quotient_up(std::int64_t number, std::int64_t by) {
@@ -42,12 +42,12 @@ struct Axis {
   /// Where tap 0 of a window lies; may be before the image.
   REHEARSAL_BODY std::int64_t start(std::int64_t window) const { return window * stride - low; }
   /// Taps of a window that lie in [from, to).
-  REHEARSAL_BODY Span taps(std::int64_t window, std::int64_t from, std::int64_t to) const {
+  REHEARSAL_BODY PoolSpan taps(std::int64_t window, std::int64_t from, std::int64_t to) const {
     const std::int64_t at = start(window), first = quotient_up(from - at, dilation), last = quotient_up(to - at, dilation);
     return {first, last < kernel ? last : kernel};
   }
   /// Windows that reach from before an element to behind it; which of their taps hold it, holds() says.
-  REHEARSAL_BODY Span windows_over(std::int64_t element) const {
+  REHEARSAL_BODY PoolSpan windows_over(std::int64_t element) const {
     const std::int64_t shifted = element + low, span = (kernel - 1) * dilation + 1,
                        last = shifted < 0 ? 0 : divide(shifted, stride).quotient + 1;
     return {quotient_up(shifted - span + 1, stride), last < windows ? last : windows};
@@ -77,7 +77,7 @@ struct Pool {
   /// visit(element of the plane) for every tap of a window that lies in the image.
   template <class Visit>
   REHEARSAL_BODY void for_taps(const Three& window, Visit& visit) const {
-    const Span depths = z.taps(window.z, 0, z.image), heights = y.taps(window.y, 0, y.image), widths = x.taps(window.x, 0, x.image);
+    const PoolSpan depths = z.taps(window.z, 0, z.image), heights = y.taps(window.y, 0, y.image), widths = x.taps(window.x, 0, x.image);
     for (std::int64_t d = depths.first; d < depths.last; ++d) {
       for (std::int64_t h = heights.first; h < heights.last; ++h) {
         const std::int64_t row = image.number({z.start(window.z) + d * z.dilation, y.start(window.y) + h * y.dilation, x.start(window.x)});
@@ -88,7 +88,7 @@ struct Pool {
   /// visit(window, its number in the plane) for every window of which a tap holds the element.
   template <class Visit>
   REHEARSAL_BODY void for_windows(const Three& element, Visit& visit) const {
-    const Span depths = z.windows_over(element.z), heights = y.windows_over(element.y), widths = x.windows_over(element.x);
+    const PoolSpan depths = z.windows_over(element.z), heights = y.windows_over(element.y), widths = x.windows_over(element.x);
     for (std::int64_t d = depths.first; d < depths.last; ++d) {
       if (!z.holds(d, element.z)) continue;
       for (std::int64_t h = heights.first; h < heights.last; ++h) {

@@ -131,7 +131,7 @@ struct Counts {
     high_end = {pool.image.z + high[0], pool.image.y + high[1], pool.image.x + high[2]};
   }
   REHEARSAL_BODY std::int64_t along(const Axis& axis, std::int64_t window, std::int64_t low, std::int64_t high) const {
-    const Span taps = axis.taps(window, low, high);
+    const PoolSpan taps = axis.taps(window, low, high);
     return taps.last > taps.first ? taps.last - taps.first : 0;
   }
   /// 1 / (elements that count).

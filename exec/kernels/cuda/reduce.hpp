@@ -284,7 +284,7 @@ template <class Term>
 
 /// `workspace`: workspace_of<Term>(layout) bytes.
 template <class Term, class Store>
-void reduce(Stream stream, const Segments& layout, const Term& term, const Store& store, void* workspace) {
+void reduce(DeviceStream stream, const Segments& layout, const Term& term, const Store& store, void* workspace) {
   using Value = typename Term::Value;
   if (layout.alone()) return for_each(stream, layout.targets, SumAlone<Term, Store>{layout, term, store});
   if (layout.parts == 1)
@@ -298,14 +298,14 @@ void reduce(Stream stream, const Segments& layout, const Term& term, const Store
 }
 
 template <int kTogether, class Term, class Store>
-void sum_columns_by(Stream stream, const Columns& layout, const Term& term, const Store& store) {
+void sum_columns_by(DeviceStream stream, const Columns& layout, const Term& term, const Store& store) {
   using Body = SumColumns<Term, Store, kTogether>;
   const Body body{layout, term, store};
   for_each_tile(stream, layout.outer * layout.parts * body.groups(), body);
 }
 
 template <class Term, class Store>
-void sum_columns(Stream stream, const Columns& layout, const Term& term, const Store& store) {
+void sum_columns(DeviceStream stream, const Columns& layout, const Term& term, const Store& store) {
   const auto suits = [&](int together) {
     if constexpr (requires { Term::kTogether; }) return layout.are_groups(together) && term.is_aligned(together);
     return false;
@@ -319,7 +319,7 @@ void sum_columns(Stream stream, const Columns& layout, const Term& term, const S
 }
 
 template <class Term, class Store>
-void reduce(Stream stream, const Columns& layout, const Term& term, const Store& store, void* workspace) {
+void reduce(DeviceStream stream, const Columns& layout, const Term& term, const Store& store, void* workspace) {
   using Value = typename Term::Value;
   if (layout.parts == 1) return sum_columns(stream, layout, term, store);
   auto* values = static_cast<Value*>(workspace);

@@ -86,7 +86,7 @@ struct Reduction {
     return by_columns ? workspace_of<Term>(columns) : workspace_of<Term>(segments);
   }
   template <class Term, class Store>
-  void run(Stream stream, const Term& term, const Store& store, void* workspace) const {
+  void run(DeviceStream stream, const Term& term, const Store& store, void* workspace) const {
     if (by_columns) return reduce(stream, columns, term, store, workspace);
     reduce(stream, segments, term, store, workspace);
   }
@@ -339,7 +339,7 @@ struct CumSum {
   template <class T>
   static void run(const Call& call) {
     const Chunks chunks(call.problem.view());
-    const Stream stream = call.context.stream;
+    const DeviceStream stream = call.context.stream;
     auto* sums = chunks.count == 1 ? nullptr : static_cast<Wide<T>*>(call.context.workspace);
     if (sums != nullptr) {
       for_each(stream, chunks.all(), ChunkSum<T>{chunks, call.in<T>(0), sums});

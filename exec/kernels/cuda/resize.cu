@@ -84,7 +84,7 @@ constexpr std::int64_t table_bytes(std::int64_t positions, std::int64_t taps) {
 }
 
 /// Puts the map into the memory from `at` on and moves `at` behind it.
-AxisTable store_map(Stream stream, const AxisMap& map, std::byte*& at, const std::byte* end) {
+AxisTable store_map(DeviceStream stream, const AxisMap& map, std::byte*& at, const std::byte* end) {
   std::vector<std::int64_t> first{0};
   std::vector<Tap> taps;
   for (const auto& of_position : map.taps) {

@@ -259,7 +259,7 @@ struct ScatterND {
   template <class T>
   static void run(const Call& call) {
     const Shape& data = call.in_shape(0);
-    const Stream stream = call.context.stream;
+    const DeviceStream stream = call.context.stream;
     copy(stream, call.out<T>(), call.in<T>(0), graph::element_count(data) * static_cast<std::int64_t>(sizeof(T)));
     const std::int64_t count = graph::element_count(call.in_shape(1)) / call.in_shape(1).back();
     if (count == 0 || graph::element_count(data) == 0) return;

@@ -128,7 +128,7 @@ inline Walk<2> without(const Walk<2>& walk, int a, int b) {
 
 /// False where neighbours lie together along the same dimension on both sides, or too few of them do.
 template <class T>
-bool copy_tiles(Stream stream, const T* from, T* to, const Walk<2>& walk) {
+bool copy_tiles(DeviceStream stream, const T* from, T* to, const Walk<2>& walk) {
   constexpr std::int64_t kFew = 8, kThreads = 1024;  // of 4 elements each
   const int across = dense_dimension(walk, 0), down = dense_dimension(walk, 1);
   if (across < 0 || down < 0 || across == down || walk.sizes[across].size < kFew || walk.sizes[down].size < kFew) return false;
@@ -152,7 +152,7 @@ bool copy_tiles(Stream stream, const T* from, T* to, const Walk<2>& walk) {
 
 /// to[target] = from[source] for every element: both views have one shape. Nothing of the target is read.
 template <class T>
-void copy_strided(Stream stream, const T* from, const graph::StridedView& source, T* to, const graph::StridedView& target) {
+void copy_strided(DeviceStream stream, const T* from, const graph::StridedView& source, T* to, const graph::StridedView& target) {
   const std::int64_t count = graph::element_count(source.shape);
   if (count == 0) return;
   auto walk = walk_of<2>({source, target});

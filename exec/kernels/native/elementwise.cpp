@@ -82,7 +82,7 @@ struct ElementwiseWhere {
 
 std::unique_ptr<Kernel> make_where(const KernelRequest& request, std::string& reason) {
   const auto output = request.view().output();
-  const Body body = reference::body_for<ElementwiseWhere>(output.dtype, reference::Types<float, Bf16, F16>{});
+  const KernelBody body = reference::body_for<ElementwiseWhere>(output.dtype, reference::Types<float, Bf16, F16>{});
   if (body != nullptr && graph::element_count(output.shape) > 0) return make_kernel(request, body);
   reason = "only f32, bf16 and f16, not empty";
   return nullptr;
@@ -108,7 +108,7 @@ struct Cast {
 std::unique_ptr<Kernel> make_cast_of_elementwise(const KernelRequest& request, std::string& reason) {
   const auto view = request.view();
   const DType from = view.input(0).dtype, to = view.output().dtype;
-  Body body = nullptr;
+  KernelBody body = nullptr;
   if (from == DType::F32) body = reference::body_for<Cast<float>>(to, reference::Types<Bf16, F16>{});
   if (from == DType::BF16) body = reference::body_for<Cast<Bf16>>(to, reference::Types<float>{});
   if (from == DType::F16) body = reference::body_for<Cast<F16>>(to, reference::Types<float>{});

@@ -5,7 +5,7 @@ namespace {
 
 class NativeKernel final : public Kernel {
  public:
-  NativeKernel(const KernelRequest& request, Body body, std::int64_t bytes) : problem_(request), body_(body), bytes_(bytes) {}
+  NativeKernel(const KernelRequest& request, KernelBody body, std::int64_t bytes) : problem_(request), body_(body), bytes_(bytes) {}
   [[nodiscard]] std::int64_t workspace_bytes() const override { return bytes_; }
   [[nodiscard]] bool is_shareable() const override { return true; }
   void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, const RunContext& context) override {
@@ -14,7 +14,7 @@ class NativeKernel final : public Kernel {
 
  private:
   reference::Problem problem_;
-  Body body_;
+  KernelBody body_;
   std::int64_t bytes_;
 };
 
@@ -22,7 +22,7 @@ constexpr std::int64_t kElementsOfPart = 1 << 16, kMostParts = 64;
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, Body body, std::int64_t workspace_bytes) {
+std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, KernelBody body, std::int64_t workspace_bytes) {
   return std::make_unique<NativeKernel>(request, body, workspace_bytes);
 }
 

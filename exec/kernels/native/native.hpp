@@ -22,12 +22,12 @@ inline constexpr DType kTypeOf<native::F16> = DType::F16;
 
 namespace rehearsal::exec::native {
 
-using reference::Body;
 using reference::Call;
+using reference::KernelBody;
 using reference::parallel_items;
 using reference::parallel_ranges;
 
-[[nodiscard]] std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, Body body, std::int64_t workspace_bytes = 0);
+[[nodiscard]] std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, KernelBody body, std::int64_t workspace_bytes = 0);
 
 /// One number that lies as T.
 template <class T>
@@ -45,7 +45,7 @@ template <class T>
 
 /// The instantiation of B::run for the type in which the numbers of operand 0 lie.
 template <class B>
-[[nodiscard]] Body body_of(const KernelRequest& request) {
+[[nodiscard]] KernelBody body_of(const KernelRequest& request) {
   return reference::body_for<B>(request.view().input(0).dtype, reference::Types<float, Bf16, F16>{});
 }
 

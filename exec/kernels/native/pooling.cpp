@@ -171,7 +171,7 @@ void run_mean_gradient(const Call& call) {
   });
 }
 
-template <Body kBody>
+template <KernelBody kBody>
 std::unique_ptr<Kernel> make_mean(const KernelRequest& request, std::string& reason) {
   return takes_f32(request, reason) ? make_kernel(request, kBody) : nullptr;
 }

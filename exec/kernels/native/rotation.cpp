@@ -8,7 +8,7 @@
 namespace rehearsal::exec::native {
 namespace {
 
-template <Body kBody>
+template <KernelBody kBody>
 std::unique_ptr<Kernel> make_body(const KernelRequest& request, std::string& reason) {
   return takes_f32(request, reason) ? make_kernel(request, kBody) : nullptr;
 }

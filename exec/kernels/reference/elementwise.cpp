@@ -109,8 +109,8 @@ struct CastFrom {
 };
 
 template <class... From>
-Body cast_body(DType from, DType to, Types<From...>) {
-  Body body = nullptr;
+KernelBody cast_body(DType from, DType to, Types<From...>) {
+  KernelBody body = nullptr;
   ((from == kTypeOf<From> ? void(body = body_for<CastFrom<From>>(to, Types<From...>{})) : void()), ...);
   return body;
 }
@@ -119,7 +119,7 @@ using Castable = Everything;
 
 std::unique_ptr<Kernel> make_cast_of_elementwise(const KernelRequest& request, std::string& reason) {
   const DType from = request.view().input(0).dtype, to = request.view().output().dtype;
-  if (const Body body = cast_body(from, to, Castable{})) return make_kernel(request, body, reason);
+  if (const KernelBody body = cast_body(from, to, Castable{})) return make_kernel(request, body, reason);
   return refuse_type(request, from, reason);
 }
 

@@ -6,7 +6,7 @@ namespace {
 
 class ReferenceBodyKernel final : public Kernel {
  public:
-  ReferenceBodyKernel(const KernelRequest& request, Body body) : problem_(request), body_(body) {}
+  ReferenceBodyKernel(const KernelRequest& request, KernelBody body) : problem_(request), body_(body) {}
   [[nodiscard]] bool is_shareable() const override { return true; }
   void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, const RunContext& context) override {
     body_({problem_, inputs, outputs, context});
@@ -14,7 +14,7 @@ class ReferenceBodyKernel final : public Kernel {
 
  private:
   Problem problem_;
-  Body body_;
+  KernelBody body_;
 };
 
 bool all_plain(std::span<const plan::Format> formats) {
@@ -30,7 +30,7 @@ Problem::Problem(const KernelRequest& request)
       outputs(request.outputs.begin(), request.outputs.end()),
       threads(request.threads) {}
 
-std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, Body body, std::string& reason) {
+std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, KernelBody body, std::string& reason) {
   if (!all_plain(request.input_formats) || !all_plain(request.output_formats)) {
     reason = "reference kernels take plain tensors only";
     return nullptr;

@@ -56,9 +56,9 @@ struct Call {
   }
 };
 
-using Body = void (*)(const Call&);
+using KernelBody = void (*)(const Call&);
 /// A kernel that calls `body`; refuses operands or results that are not plain.
-[[nodiscard]] std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, Body body, std::string& reason);
+[[nodiscard]] std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, KernelBody body, std::string& reason);
 /// Refuses element type `type`, naming the operator.
 [[nodiscard]] std::unique_ptr<Kernel> refuse_type(const KernelRequest& request, DType type, std::string& reason);
 
@@ -97,15 +97,15 @@ inline constexpr DType kTypeOf<std::uint64_t> = DType::U64;
 
 /// The instantiation of B::run for `type`; nullptr when it is not among T.
 template <class B, class... T>
-[[nodiscard]] Body body_for(DType type, Types<T...>) {
-  Body body = nullptr;
+[[nodiscard]] KernelBody body_for(DType type, Types<T...>) {
+  KernelBody body = nullptr;
   ((type == kTypeOf<T> ? void(body = &B::template run<T>) : void()), ...);
   return body;
 }
 
 template <class B, class List>
 [[nodiscard]] std::unique_ptr<Kernel> make_for(DType type, const KernelRequest& request, std::string& reason) {
-  const Body body = body_for<B>(type, List{});
+  const KernelBody body = body_for<B>(type, List{});
   return body ? make_kernel(request, body, reason) : refuse_type(request, type, reason);
 }
 

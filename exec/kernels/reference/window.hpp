@@ -37,12 +37,12 @@ struct Plane {
 }
 
 /// Windows [first, last) of axis `a` whose tap `k` lies in the image, and the image position of that tap in window `first`.
-struct Reach {
+struct WindowReach {
   std::int64_t first = 0, last = 0, image = 0;
 };
-[[nodiscard]] inline Reach reach_of(const Plane& p, std::size_t a, std::int64_t k) {
+[[nodiscard]] inline WindowReach reach_of(const Plane& p, std::size_t a, std::int64_t k) {
   const std::int64_t offset = k * p.dilation[a] - p.low[a], room = p.image[a] - 1 - offset;
-  Reach r;
+  WindowReach r;
   r.first = offset >= 0 ? 0 : (-offset + p.stride[a] - 1) / p.stride[a];
   r.last = room < 0 ? 0 : std::min(p.windows[a], room / p.stride[a] + 1);
   r.image = r.first * p.stride[a] + offset;
@@ -53,9 +53,9 @@ struct Reach {
 /// first element in the plane of the image and in that of the windows. Image elements are p.stride[2] apart, windows 1.
 template <class F>
 void for_rows_of_tap(const Plane& p, std::int64_t tap, F&& row) {
-  const Reach x = reach_of(p, 2, tap % p.kernel[2]);
-  const Reach y = reach_of(p, 1, tap / p.kernel[2] % p.kernel[1]);
-  const Reach z = reach_of(p, 0, tap / (p.kernel[2] * p.kernel[1]));
+  const WindowReach x = reach_of(p, 2, tap % p.kernel[2]);
+  const WindowReach y = reach_of(p, 1, tap / p.kernel[2] % p.kernel[1]);
+  const WindowReach z = reach_of(p, 0, tap / (p.kernel[2] * p.kernel[1]));
   if (x.last <= x.first) return;
   for (std::int64_t d = z.first; d < z.last; ++d) {
     const std::int64_t depth = z.image + (d - z.first) * p.stride[0];

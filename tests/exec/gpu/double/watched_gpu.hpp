@@ -16,7 +16,7 @@ class WatchedGpu final : public cuda::NvidiaGpu {
   explicit WatchedGpu(int rank_on_machine) : gpu_(rank_on_machine) {}
 
   [[nodiscard]] std::string name() const override { return gpu_.name(); }
-  [[nodiscard]] exec::Stream stream() const override { return gpu_.stream(); }
+  [[nodiscard]] exec::DeviceStream stream() const override { return gpu_.stream(); }
   [[nodiscard]] Fault* fault() override { return gpu_.fault(); }
   [[nodiscard]] cuda::DnnTarget dnn_target() const override { return gpu_.dnn_target(); }
   [[nodiscard]] cudaStream_t cuda_stream() const override { return gpu_.cuda_stream(); }
