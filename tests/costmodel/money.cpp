@@ -38,6 +38,14 @@ TEST_CASE("whole nodes are paid for, and their hosts draw power") {
   }
 }
 
+TEST_CASE("devices of a node are paid for together") {
+  // Two nodes of 4 first, then three of 2: the 9th rank begins a small node, of whose 2 devices both are paid for.
+  for (const auto& [ranks, paid] : {std::pair{0, 0}, {1, 4}, {4, 4}, {5, 8}, {8, 8}, {9, 10}, {10, 10}, {11, 12}, {14, 14}}) {
+    INFO(ranks << " ranks");
+    CHECK(paid_devices(two_groups(), ranks) == paid);
+  }
+}
+
 TEST_CASE("without a price of nodes the electricity is what it costs") {
   auto platform = two_groups();
   for (auto& nodes : platform.nodes) nodes.price = {};

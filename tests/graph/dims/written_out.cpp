@@ -84,6 +84,8 @@ Graph of_odd_pieces() {
   const TensorId x = n.input("x", {6, 4, 5}), flat = n.reshape(x, {6, 20}), shared = n.constant("shared", {6, 20});
   const TensorId through = n.op("Slice", {flat}, {{"starts", three}, {"ends", nine}, {"axes", one}});
   const TensorId strided = n.op("Slice", {flat}, {{"starts", one}, {"ends", twelve}, {"axes", one}, {"steps", three}});
+  const std::vector<std::int64_t> last{-1}, before_first{-21}, minus_one{-1};  // turned round: as long, and other numbers in every place
+  const TensorId reversed = n.op("Slice", {flat}, {{"starts", last}, {"ends", before_first}, {"axes", one}, {"steps", minus_one}});
   const auto pieces = n.b.add("Split", {flat}, {{"axis", std::int64_t{-1}}, {"split", std::vector<std::int64_t>{7, 5, 8}}});
   const TensorId joined_again = n.op("Concat", {pieces[2], pieces[0], through}, {{"axis", std::int64_t{1}}});
   const TensorId used_twice = n.op("Mul", {n.op("Add", {flat, shared}), shared});
@@ -102,7 +104,7 @@ Graph of_odd_pieces() {
   // A window over an axis of two factors slides along the outer one.
   const TensorId slid = n.op("Conv", {n.reshape(n.input("factors", {2, 3, 3, 4}), {2, 3, 12}), n.parameter("sliding", {4, 3, 1})});
   const TensorId grouped = n.op("Conv", {channels, n.parameter("grouped", {5, 2, 3})}, {{"group", std::int64_t{5}}});
-  n.b.set_outputs({strided, joined_again, other, windows, picked, sums, beside, grouped, beginning, end, slid});
+  n.b.set_outputs({strided, reversed, joined_again, other, windows, picked, sums, beside, grouped, beginning, end, slid});
   return std::move(n.b).build();
 }
 

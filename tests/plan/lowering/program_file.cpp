@@ -154,6 +154,17 @@ TEST_CASE("a key that a Program's file lacks is refused by name, except those th
         "after axis category input_formats instructions lifetime op output_formats redistribution tensor warnings when ");
 }
 
+TEST_CASE("what stands in a Program's file in place of an object is refused") {
+  const Written w;
+  for (const auto& place : objects_of(w.document))
+    for (const Json& other : {Json(3), Json("text"), Json::array({1, 2}), Json(nullptr)}) {
+      Json changed = w.document;
+      changed[place] = other;
+      INFO(place.to_string() << " is " << other.dump());
+      CHECK_FALSE(w.refusal(changed).empty());
+    }
+}
+
 TEST_CASE("numbers of a Program's file that lead nowhere are refused") {
   const Written w;
   std::set<std::string> taken;
