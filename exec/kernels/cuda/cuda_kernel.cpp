@@ -5,7 +5,7 @@ namespace {
 
 class KernelBodyKernel final : public Kernel {
  public:
-  KernelBodyKernel(const KernelRequest& request, reference::Body body, std::int64_t bytes)
+  KernelBodyKernel(const KernelRequest& request, reference::KernelBody body, std::int64_t bytes)
       : problem_(request), body_(body), bytes_(bytes) {}
   [[nodiscard]] std::int64_t workspace_bytes() const override { return bytes_; }
   [[nodiscard]] bool is_shareable() const override { return true; }
@@ -15,13 +15,13 @@ class KernelBodyKernel final : public Kernel {
 
  private:
   Problem problem_;
-  reference::Body body_;
+  reference::KernelBody body_;
   std::int64_t bytes_;
 };
 
 class JoinableKernel final : public Kernel {
  public:
-  JoinableKernel(const KernelRequest& request, reference::Body body, BodyOfSeveral of_several)
+  JoinableKernel(const KernelRequest& request, reference::KernelBody body, BodyOfSeveral of_several)
       : problem_(request), body_(body), of_several_(of_several) {}
   [[nodiscard]] bool is_shareable() const override { return true; }
   void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, const RunContext& context) override {
@@ -40,18 +40,18 @@ class JoinableKernel final : public Kernel {
 
  private:
   Problem problem_;
-  reference::Body body_;
+  reference::KernelBody body_;
   BodyOfSeveral of_several_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_joinable(const KernelRequest& request, reference::Body body, BodyOfSeveral of_several, std::string& reason) {
+std::unique_ptr<Kernel> make_joinable(const KernelRequest& request, reference::KernelBody body, BodyOfSeveral of_several, std::string& reason) {
   if (!reference::make_kernel(request, body, reason)) return nullptr;  // operands or results that are not plain
   return std::make_unique<JoinableKernel>(request, body, of_several);
 }
 
-std::unique_ptr<Kernel> make_with_workspace(const KernelRequest& request, reference::Body body, std::int64_t bytes) {
+std::unique_ptr<Kernel> make_with_workspace(const KernelRequest& request, reference::KernelBody body, std::int64_t bytes) {
   return std::make_unique<KernelBodyKernel>(request, body, bytes);
 }
 

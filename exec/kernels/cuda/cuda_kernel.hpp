@@ -23,11 +23,11 @@ using reference::make_for;
 using reference::Problem;
 
 /// A kernel that calls `body` and needs scratch memory (Call::context.workspace).
-[[nodiscard]] std::unique_ptr<Kernel> make_with_workspace(const KernelRequest& request, reference::Body body, std::int64_t bytes);
+[[nodiscard]] std::unique_ptr<Kernel> make_with_workspace(const KernelRequest& request, reference::KernelBody body, std::int64_t bytes);
 
 using BodyOfSeveral = void (*)(std::span<const Call>);
 /// A kernel that calls `body`, or `of_several` for runs of kernels that were made with the same one.
-[[nodiscard]] std::unique_ptr<Kernel> make_joinable(const KernelRequest& request, reference::Body body, BodyOfSeveral of_several,
+[[nodiscard]] std::unique_ptr<Kernel> make_joinable(const KernelRequest& request, reference::KernelBody body, BodyOfSeveral of_several,
                                                     std::string& reason);
 
 /// As make_by_output and make_by_input (exec/kernels/reference/reference.hpp), with B::workspace_bytes(node) bytes of scratch memory.

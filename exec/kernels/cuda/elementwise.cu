@@ -270,8 +270,8 @@ struct CastFrom {
 using Castable = Types<float, double, Half, BFloat16, bool, std::int32_t, std::int64_t, std::uint8_t>;
 
 template <class... From>
-reference::Body cast_body(DType from, DType to, Types<From...>) {
-  reference::Body body = nullptr;
+reference::KernelBody cast_body(DType from, DType to, Types<From...>) {
+  reference::KernelBody body = nullptr;
   ((from == reference::kTypeOf<From> ? void(body = reference::body_for<CastFrom<From>>(to, Types<From...>{})) : void()), ...);
   return body;
 }
