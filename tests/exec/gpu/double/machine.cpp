@@ -32,7 +32,7 @@ void join(Clock& clock, const Clock& other) {
 std::uintptr_t begin_of(const Touch& touch) { return reinterpret_cast<std::uintptr_t>(touch.data); }
 
 /// What our own kernels ask for where their bodies run on the host.
-void defer(exec::Stream stream, std::function<void()> run) {
+void defer(exec::DeviceStream stream, std::function<void()> run) {
   machine().ask(static_cast<Stream*>(stream.handle), {"kernel", {}, std::move(run)});
 }
 
