@@ -81,7 +81,6 @@ class GraphBuilder {
   void set_attribute(NodeId n, std::string_view key, AttributeValue value) {
     graph_.nodes_[index(n)].attributes.set(key, std::move(value));
   }
-  void erase_attribute(NodeId n, std::string_view key) { graph_.nodes_[index(n)].attributes.erase(key); }
   void set_outputs(std::vector<TensorId> outputs) { graph_.outputs_ = std::move(outputs); }
 
   /// Drops nodes and tensors that no output, update or kept tensor needs (inputs stay), puts the phases in order,

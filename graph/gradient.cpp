@@ -46,7 +46,6 @@ class Sweep {
 
   void visit(NodeId n, std::vector<Untrainable>& blocked) {
     const Node node = builder_[n];
-    builder_.erase_attribute(n, kGradientType);
     std::vector<bool> wants;
     for (const TensorId t : node.inputs) wants.push_back(t != TensorId::None && depends_[index(t)]);
     if (std::none_of(wants.begin(), wants.end(), [](bool w) { return w; })) return;
@@ -61,10 +60,7 @@ class Sweep {
     std::vector<TensorId> arriving;
     for (const TensorId t : node.outputs) arriving.push_back(t == TensorId::None ? TensorId::None : total(t));
     GradientContext context(builder_, n, std::move(arriving), wants);
-    const auto narrow = dtype_from_name(node.attributes.text(kGradientType, ""));
-    if (narrow) context.narrow(*narrow);
     row.gradient(context);
-    if (narrow) context.widen();
     collect(node, context.input_gradients(), wants);
   }
 
@@ -133,23 +129,6 @@ void GradientContext::set_broadcast(std::size_t i, TensorId gradient) {
   }
   if (type(gradient).shape != to) gradient = emit1("Reshape", {gradient}, {{"shape", to}});
   set(i, gradient);
-}
-
-TensorId GradientContext::converted(TensorId t, DType from, DType to) {
-  if (t == TensorId::None || type(t).dtype != from) return t;
-  return emit1("Cast", {t}, {{"to", std::string(name(to))}});
-}
-
-void GradientContext::narrow(DType dtype) {
-  for (TensorId& t : node_.inputs) t = converted(t, DType::F32, dtype);
-  for (TensorId& t : output_gradients_) t = converted(t, DType::F32, dtype);
-}
-
-void GradientContext::widen() {
-  for (std::size_t i = 0; i < input_gradients_.size(); ++i) {
-    TensorId& gradient = input_gradients_[i];
-    if (gradient != TensorId::None) gradient = converted(gradient, type(gradient).dtype, builder_.type(builder_[forward_].inputs[i]).dtype);
-  }
 }
 
 std::vector<TensorId> differentiate(GraphBuilder& builder, TensorId loss, std::span<const TensorId> wanted,

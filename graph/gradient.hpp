@@ -9,9 +9,6 @@
 
 namespace rehearsal::graph {
 
-/// Attribute of a node in f32: the 16-bit type in which its gradients are computed. differentiate() takes it off.
-inline constexpr std::string_view kGradientType = "gradient_type";
-
 /// What a row's `gradient` function works with: the forward node, the gradients of its results, and a way to emit backward nodes.
 /// Backward nodes are ordinary rows (with their own split rule); they carry `forward` so that a plan gives them the forward node's choice.
 class GradientContext {
@@ -38,17 +35,10 @@ class GradientContext {
   void set_broadcast(std::size_t i, TensorId gradient);
   void set(std::size_t i, TensorId gradient) { input_gradients_[i] = gradient; }
 
-  /// Rounds operands and arriving gradients from f32 to `dtype`: what is emitted from now on computes in it.
-  void narrow(DType dtype);
-  /// Widens every gradient that was set to the type of its operand.
-  void widen();
-
   [[nodiscard]] const std::vector<TensorId>& input_gradients() const { return input_gradients_; }
   [[nodiscard]] const Value* value(TensorId t) const { return builder_.value(t); }
 
  private:
-  TensorId converted(TensorId t, DType from, DType to);
-
   GraphBuilder& builder_;
   NodeId forward_;
   Node node_;  ///< a copy: the builder's nodes move when some are added

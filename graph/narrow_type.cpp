@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "graph/builder.hpp"
-#include "graph/gradient.hpp"
 #include "graph/op_schema.hpp"
 #include "graph/training.hpp"
 
@@ -44,16 +43,15 @@ class KeptInF32 {
   [[nodiscard]] std::int64_t count() const { return std::count(kept_.begin(), kept_.end(), true); }
   [[nodiscard]] const std::string& first() const { return first_; }
   [[nodiscard]] std::int64_t fewest() const { return fewest_; }
-  [[nodiscard]] bool gradients() const { return fewest_ < kFewestForGradients; }
-  /// Of the FLOPs of convolutions and matrix products in a step, of which gradients are two thirds.
+  /// Of the FLOPs of convolutions and matrix products.
   [[nodiscard]] double share() const {
     double kept = 0, all = 0;
     for (std::size_t n = 0; n < kept_.size(); ++n) {
       const Node& node = model_.nodes()[n];
       if (!is_product(node)) continue;
       const double flops = work_of(schema(node), NodeTypes(model_, node).view()).flops.value();
-      all += 3 * flops;
-      kept += kept_[n] ? (gradients() ? 3 : 1) * flops : 0;
+      all += flops;
+      kept += kept_[n] ? flops : 0;
     }
     return all > 0 ? kept / all : 0;
   }
@@ -165,15 +163,9 @@ class Narrowing {
     options.name = node.name;
     options.phase = node.phase;
     for (const TensorId t : node.outputs) options.output_names.push_back(t == TensorId::None ? "" : model_[t].name);
-    const auto results = builder_.add(schema(node).name, std::move(inputs), kept ? kept_attributes(node) : narrowed(node), options);
+    const auto results = builder_.add(schema(node).name, std::move(inputs), kept ? node.attributes : narrowed(node), options);
     for (std::size_t i = 0; i < node.outputs.size(); ++i)
       if (node.outputs[i] != TensorId::None) copy_[index(node.outputs[i])] = results[i];
-  }
-
-  [[nodiscard]] Attributes kept_attributes(const Node& node) const {
-    Attributes attributes = node.attributes;
-    if (is_product(node) && !kept_.gradients()) attributes.set(kGradientType, std::string(name(dtype_)));
-    return attributes;
   }
 
   [[nodiscard]] Attributes narrowed(const Node& node) const {

@@ -12,13 +12,10 @@ namespace rehearsal::graph {
 /// with what it feeds, up to the loss or to products that are normalized over enough values. Deep networks with batch normalization amplify
 /// small differences from layer to layer (Yang et al., "A mean field theory of batch normalization", ICLR 2019, section 3), and statistics
 /// of few values do not average roundings out: with 16 bits such a network soon follows a course of its own.
-inline constexpr std::int64_t kFewestStatistics = 2048;
-
-/// Where all statistics of a model have at least this many values, only forward passes are kept: the gradients of kept products are
-/// computed in 16 bits. Their roundings move the next weights a little, and are not amplified from layer to layer as those of the forward
-/// pass are. The bound is chosen, between the development cases (36 to 100 values), of which one then misses PyTorch's losses by a tenth
-/// within ten steps, and ResNet-50 with 8 images (392), whose distance from PyTorch stays what it was.
-inline constexpr std::int64_t kFewestForGradients = 256;
+///
+/// The bound is chosen, between the development cases (36 to 100 values), of which one misses PyTorch's losses by a tenth within ten steps
+/// where it is not kept, and networks that are as near to f32 without (288 to 392 values, docs/onnx.md).
+inline constexpr std::int64_t kFewestStatistics = 256;
 
 struct NarrowedGraph {
   Graph graph;
@@ -29,7 +26,7 @@ struct NarrowedGraph {
 };
 
 /// The model with every f32 tensor in `dtype` (f16 or bf16), running statistics and what the rules above say apart. A Cast stands where
-/// the one meets the other; kept products whose gradients are not kept say so to differentiate() (kGradientType).
+/// the one meets the other.
 [[nodiscard]] NarrowedGraph with_narrow_type(const Graph& model, DType dtype);
 
 }  // namespace rehearsal::graph

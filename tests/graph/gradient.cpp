@@ -105,21 +105,6 @@ TEST_CASE("what no wanted tensor leads to is in nobody's way") {
   for (std::size_t n = 0; n < builder.node_count(); ++n) CHECK(builder[static_cast<NodeId>(n)].forward != builder[stopped].producer);
 }
 
-TEST_CASE("gradients in 16 bits are those of nodes whose operands may be left out, too") {
-  GraphBuilder builder;
-  const TensorId x = builder.add_stored("x", {DType::F32, {3, 4}}, TensorRole::Parameter, {}),
-                 bias = builder.add_stored("bias", {DType::F32, {4}}, TensorRole::Parameter, {});
-  const Attributes narrow{{std::string(kGradientType), std::string("bf16")}};
-  const TensorId y = builder.add("LayerNormalization", {x, TensorId::None, bias}, narrow).front();
-  const auto result = gradients(builder, sum_of(builder, y), {x, bias});
-  CHECK(builder.type(result[0]) == builder.type(x));
-  CHECK(builder.type(result[1]) == builder.type(bias));
-  // Computed in bf16, and widened.
-  CHECK(schema(builder[builder[result[0]].producer]).name == "Cast");
-  CHECK(builder.type(builder[builder[result[0]].producer].inputs[0]).dtype == DType::BF16);
-  CHECK(!builder[builder[y].producer].attributes.has(kGradientType));
-}
-
 TEST_CASE("a gradient is added up where its product made it, before it is moved") {
   GraphBuilder builder;
   const TensorId x = builder.add_input("x", {DType::F32, {3, 4}}), product = builder.add1("Sigmoid", {x});

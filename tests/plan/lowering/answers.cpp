@@ -170,6 +170,8 @@ TEST_CASE("replicas that meet are answered as written out") {
                                         {"layers", "dp=2,local_steps=2,staleness=1,servers=3"},
                                         {"layers", "dp=2,local_steps=2,staleness=1,servers=at:0+1"},
                                         {"layers", "dp=2,local_steps=2,staleness=1,servers=at:0+2"},
+                                        {"compared", "dp=2,local_steps=2,staleness=1"},
+                                        {"compared", "dp=2,local_steps=2"},
                                         {"convolutions", "dp=2,local_steps=2,staleness=1"},
                                         {"convolutions", "dp=2,local_steps=2,staleness=1,bn=local"},
                                         {"convolutions", "dp=2,local_steps=2"},

@@ -112,6 +112,14 @@ graph::Graph normalized() {
   return std::move(layers).finish(layers.linear("last", x, 3), "output");
 }
 
+/// Every sample is compared with the mean of all.
+graph::Graph compared() {
+  Layers layers;
+  const auto x = layers.linear("fc", layers.input("input", {6, 4}), 4);
+  const auto mean = layers.node("mean", "ReduceMean", {x}, {{"axes", std::vector<std::int64_t>{0}}, {"keepdims", std::int64_t{1}}});
+  return std::move(layers).finish(layers.linear("last", layers.node("apart", "Sub", {x, mean}), 3), "output");
+}
+
 struct WrittenModel {
   std::string_view name;
   graph::Graph (*build)();
@@ -127,6 +135,7 @@ constexpr WrittenModel kWrittenModels[] = {
     {"turned", turned},
     {"unwanted", unwanted},
     {"normalized", normalized},
+    {"compared", compared},
     {"masked", [] { return graph::zoo::build("bert?layers=1&hidden=8&heads=2&seq=6&vocab=10&positions=8&predictions=2", 4); }},
     {"experts", [] { return graph::zoo::build("moe?layers=1&hidden=8&heads=2&kv_heads=1&ffn=6&seq=4&vocab=10&experts=2&top_k=1", 4); }},
     {"many-heads", [] { return graph::zoo::build("gpt?layers=1&hidden=8&heads=4&seq=4&vocab=10", 4); }},

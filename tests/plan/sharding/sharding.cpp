@@ -163,6 +163,19 @@ TEST_CASE("micro-batches are blocks of the rank's block") {
     CHECK(s.region(s.dims->of(x), s.layout(x), {1, m})[0] == IndexSet{expected[static_cast<std::size_t>(m)]});
 }
 
+TEST_CASE("replicas with samples of their own have micro-batches of their own") {
+  const TrainingGraph t = graph::test::mlp(8);
+  MeshAxis replicas = kTwo, time = kThreeInTime;
+  replicas.samples = {6, 2};
+  time.counts = {3, 1};
+  const Sharding s = shard(t, {replicas, time});
+  const TensorId x = t.graph.find("x");
+  // Six samples in three micro-batches; then two in one.
+  const auto samples = [&](std::int64_t replica, std::int64_t m) { return s.region(s.dims->of(x), s.layout(x), {replica, m})[0]; };
+  for (std::int64_t m = 0; m < 3; ++m) CHECK(samples(0, m) == IndexSet{{2 * m, 2 * m + 2}});
+  CHECK(samples(1, 0) == IndexSet{{6, 8}});
+}
+
 TEST_CASE("micro-batches: batch normalization stands in the way") {
   const TrainingGraph t = graph::test::cnn(12);
   const Sharding s = shard(t, {kTwo, kThreeInTime});
