@@ -69,5 +69,6 @@ struct Normalized {
 [[nodiscard]] std::optional<Recognized> match_attention(const PatternMatcher&, const Node&);
 [[nodiscard]] std::optional<Recognized> match_rotary_embedding(const PatternMatcher&, const Node&);
 [[nodiscard]] std::optional<Recognized> match_roll(const PatternMatcher&, const Node&);
+[[nodiscard]] std::optional<Recognized> match_transposed_weight(const PatternMatcher&, const Node&);
 
 }  // namespace rehearsal::graph

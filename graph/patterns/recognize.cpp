@@ -55,7 +55,8 @@ class Rewriting {
     options.name = node.name;
     options.phase = node.phase;
     const auto match = matches_.find(n);
-    if (match != matches_.end()) {
+    const bool another = match != matches_.end() && match->second.op != schema(node).name;
+    if (another) {
       options.name += "/recognized";  // no result of the file has such a name
       const TensorId fused = builder_.add(match->second.op, inputs_of(match->second), match->second.attributes, options).front();
       builder_.rename(fused, graph_[node.outputs[0]].name);
@@ -63,7 +64,9 @@ class Rewriting {
       return;
     }
     for (const TensorId t : node.outputs) options.output_names.push_back(t == TensorId::None ? "" : graph_[t].name);
-    const auto results = builder_.add(schema(node).name, copied(node.inputs), node.attributes, options);
+    const auto results = match == matches_.end()
+                             ? builder_.add(schema(node).name, copied(node.inputs), node.attributes, options)
+                             : builder_.add(match->second.op, inputs_of(match->second), match->second.attributes, options);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] != TensorId::None) copy_[index(node.outputs[i])] = results[i];
     }
@@ -83,7 +86,8 @@ const std::vector<PatternRow>& pattern_table() {
                                                {"Gelu", match_gelu},
                                                {"attention", match_attention},
                                                {"rotary embedding", match_rotary_embedding},
-                                               {"roll", match_roll}};
+                                               {"roll", match_roll},
+                                               {"transposed weight", match_transposed_weight}};
   return rows;
 }
 

@@ -242,6 +242,32 @@ TEST_CASE("a recognized cyclic shift computes and learns what its parts do") {
   check_equal("roll", [](Model& m) { return joined_slices(m, 2, -3, 5, -2); });  // counted from the end
 }
 
+TEST_CASE("products read a weight as it is stored, in place of its transpose") {
+  using Integers = std::vector<std::int64_t>;
+  const auto transposed = [](Model& m, const char* name, Shape stored, const Integers& perm = {1, 0}) {
+    return m.add("Transpose", {m.parameter(name, stored)}, {{"perm", perm}});
+  };
+  const graph::Attributes second{{"trans_b", std::int64_t{1}}};
+  const auto check = [&](const std::function<TensorId(Model&)>& write) {
+    const auto graph = check_equal("transposed weight", write);
+    CHECK_FALSE(has_node(graph, "Transpose"));
+  };
+  check([&](Model& m) { return m.add("MatMul", {m.parameter("x", {2, 3, 4}), transposed(m, "w", {5, 4})}); });
+  check([&](Model& m) { return m.add("MatMul", {transposed(m, "w", {4, 5}), m.parameter("x", {4, 3})}); });
+  check([&](Model& m) { return m.add("MatMul", {m.parameter("x", {3, 4}), transposed(m, "w", {4, 5})}, second); });  // turned twice
+  check([&](Model& m) { return m.add("MatMul", {m.parameter("x", {2, 3, 4}), transposed(m, "w", {2, 5, 4}, {0, 2, 1})}); });
+  check([&](Model& m) { return m.add("MatMul", {transposed(m, "v", {4, 3}), transposed(m, "w", {5, 4})}); });
+  check([&](Model& m) { return m.add("Gemm", {m.parameter("x", {3, 4}), transposed(m, "w", {5, 4}), m.parameter("bias", {5})}); });
+}
+
+TEST_CASE("a transposed weight that others read, too, stays for them") {
+  const auto graph = check_equal("transposed weight", [](Model& m) {
+    const TensorId turned = m.add("Transpose", {m.parameter("w", {3, 3})}, {{"perm", std::vector<std::int64_t>{1, 0}}});
+    return m.add("Add", {m.add("MatMul", {m.parameter("x", {3, 3}), turned}), turned});
+  });
+  CHECK(has_node(graph, "Transpose"));
+}
+
 TEST_CASE("attention is found and stays what it is") {
   check_equal("attention", [](Model& m) { return attention(m, "Softmax"); });
 }
@@ -256,6 +282,15 @@ TEST_CASE("what only looks like a pattern is not counted") {
           const TensorId x = m.parameter("x", {2, 5}), z = m.parameter("z", {2, 5});
           const TensorId root = m.add("Sqrt", {m.add("Add", {m.mean(m.add("Mul", {z, z})), m.number(1e-3)})});
           return m.add("Div", {x, root});
+        }).empty());
+  // what is computed is transposed, and dimensions that are not the last two change places
+  CHECK(counted([](Model& m) {
+          const TensorId turned = m.add("Transpose", {m.add("Relu", {m.parameter("w", {5, 4})})}, {{"perm", std::vector<std::int64_t>{1, 0}}});
+          return m.add("MatMul", {m.parameter("x", {3, 4}), turned});
+        }).empty());
+  CHECK(counted([](Model& m) {
+          const TensorId turned = m.add("Transpose", {m.parameter("w", {4, 2, 5})}, {{"perm", std::vector<std::int64_t>{1, 0, 2}}});
+          return m.add("MatMul", {m.parameter("x", {2, 3, 4}), turned});
         }).empty());
   // 0.6 instead of 0.5
   CHECK(counted([](Model& m) {
