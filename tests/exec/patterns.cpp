@@ -285,7 +285,8 @@ TEST_CASE("what only looks like a pattern is not counted") {
         }).empty());
   // what is computed is transposed, and dimensions that are not the last two change places
   CHECK(counted([](Model& m) {
-          const TensorId turned = m.add("Transpose", {m.add("Relu", {m.parameter("w", {5, 4})})}, {{"perm", std::vector<std::int64_t>{1, 0}}});
+          const TensorId turned =
+              m.add("Transpose", {m.add("Relu", {m.parameter("w", {5, 4})})}, {{"perm", std::vector<std::int64_t>{1, 0}}});
           return m.add("MatMul", {m.parameter("x", {3, 4}), turned});
         }).empty());
   CHECK(counted([](Model& m) {
