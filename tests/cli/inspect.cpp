@@ -87,6 +87,6 @@ TEST_CASE("inspect of kernels in 16 bits says what computes in f32, and what tha
     return all;
   };
   // The last blocks normalize one pixel a sample: over four values of a channel.
-  CHECK_THAT(warnings("4"), contains("compute in f32") && contains("statistics of 4 values") && contains("bf16 needs 2048"));
-  CHECK_THAT(warnings("2048"), !contains("compute in f32"));
+  CHECK_THAT(warnings("4"), contains("compute in f32") && contains("statistics of 4 values") && contains("bf16 needs 256"));
+  CHECK_THAT(warnings("256"), !contains("compute in f32"));
 }

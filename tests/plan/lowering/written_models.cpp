@@ -116,7 +116,8 @@ graph::Graph normalized() {
 graph::Graph compared() {
   Layers layers;
   const auto x = layers.linear("fc", layers.input("input", {6, 4}), 4);
-  const auto mean = layers.node("mean", "ReduceMean", {x}, {{"axes", std::vector<std::int64_t>{0}}, {"keepdims", std::int64_t{1}}});
+  const auto mean =
+      layers.node("mean", "ReduceSum", {x}, {{"axes", std::vector<std::int64_t>{0}}, {"keepdims", std::int64_t{1}}, {"scale", 1.0 / 6}});
   return std::move(layers).finish(layers.linear("last", layers.node("apart", "Sub", {x, mean}), 3), "output");
 }
 
