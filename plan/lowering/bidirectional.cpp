@@ -126,23 +126,9 @@ class Merging {
 
 Role joined_copies(Role first, Role second, int stages) { return Merging(std::move(first), std::move(second), stages).merge(); }
 
-/// What other stages send for every micro-batch and the update wants the sum of is added up here, as it arrives.
-void RoleBuilder::receive_for_update() {
-  for (std::size_t n = 0; n < g_.nodes().size(); ++n) {
-    const auto id = static_cast<graph::NodeId>(n);
-    if (!runs_here(id) || body_of(id) != update_) continue;
-    for (const auto t : g_[id].inputs) {
-      if (t == graph::TensorId::None || !time_summed_.contains(t) || accumulators_.contains(t)) continue;
-      const int from = stage_of_tensor(t);
-      if (from != kAnyStage && from != stage_ && per_micro_batch(kind(body_of(g_[t].producer)))) receive(t, update_);
-    }
-  }
-}
-
 /// What this stage has added up over its micro-batches, the rank with its other copy has over the others: both send theirs and add the
 /// other's.
 void RoleBuilder::add_up_both_copies() {
-  receive_for_update();
   for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) widen_bucket(bucket, exchange_);
   std::vector<BufferIndex> sums;
   for (const auto& body : role_.bodies)

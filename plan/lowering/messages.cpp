@@ -35,11 +35,36 @@ std::int32_t RoleBuilder::message(int other_stage, std::uint32_t channel) {
   return static_cast<std::int32_t>(role_.messages.size()) - 1;
 }
 
+/// Added up over micro-batches where it is made, and sent once: all that read it on the other stage follow the last micro-batch.
+bool RoleBuilder::travels_summed(TensorId t, int reader) const {
+  if (!time_summed_.contains(t) || !per_micro_batch(kind(body_of(g_[t].producer)))) return false;
+  return std::ranges::all_of(c_.consumers[graph::index(t)], [&](NodeId n) { return c_.stages[n] != reader || body_of(n) == update_; });
+}
+
+void RoleBuilder::send_sums() {
+  for (const auto& [t, to] : sums_to_send_) {
+    Instruction send;
+    send.kind = InstructionKind::Send;
+    send.stream = Stream::Send;
+    send.phase = g_[g_[t].producer].phase;
+    send.tensor = t;
+    send.inputs = {accumulators_.at(t)};
+    role_.buffers[base(send.inputs.front())].sent = true;
+    send.message = message(to, channel(t, to));
+    emit(update_, std::move(send));
+  }
+  sums_to_send_.clear();
+}
+
 void RoleBuilder::send_results(NodeId n, std::uint16_t body) {
   if (c_.plan.pp == 1 || c_.stages[n] == kAnyStage) return;
   for (auto t : g_[n].outputs) {
     if (t == TensorId::None || g_[t].role == graph::TensorRole::Updated) continue;
     for (int to : stages_reading(t)) {
+      if (travels_summed(t, to)) {
+        sums_to_send_.emplace_back(t, to);
+        continue;
+      }
       Key found{t};
       BufferIndex b = kNoBuffer;
       for (auto format : {Format::Plain, Format::ChannelsLast})
@@ -107,9 +132,13 @@ std::uint16_t RoleBuilder::body_receiving(TensorId t, std::uint16_t body) const 
 BufferIndex RoleBuilder::receive(TensorId t, std::uint16_t body) {
   const int from = stage_of_tensor(t);
   ensure(from != kAnyStage && from != stage_, "an operand is computed before it is used");
-  const auto where = body_receiving(t, body);
+  const bool summed = travels_summed(t, stage_);
+  const auto where = summed ? update_ : body_receiving(t, body);
   const Key key{t, -1, Format::Plain, false};
-  const auto b = new_buffer(describe(t, c_.sharding.layout(t), shapes_of(t, c_.sharding.layout(t)), where), &key);
+  auto layout = c_.sharding.layout(t);
+  if (summed) layout[c_.time_axis] = {};
+  const auto b = new_buffer(describe(t, layout, shapes_of(t, layout), where), &key);
+  if (summed) accumulators_[t] = b;
   role_.buffers[b].category = g_[t].role == graph::TensorRole::Gradient ? MemoryCategory::Gradients : MemoryCategory::Activations;
   Instruction receive;
   receive.kind = InstructionKind::Receive;

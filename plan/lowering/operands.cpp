@@ -1,6 +1,5 @@
 // Operands of a node in the layout and format that it wants: stored tensors, samples, results of other nodes and stages.
 
-
 #include "plan/lowering/sharded_gradients.hpp"
 
 namespace rehearsal::plan {
@@ -152,7 +151,7 @@ void RoleBuilder::after_production(NodeId n, std::uint16_t body) {
     else if (is_bucketed(t))
       gradient_produced(t, in_format(b, found, Format::Plain, body), body);
     else if (per_micro_batch(role_.bodies[body].kind) && time_summed_.contains(t))
-      accumulated(t, b, body);
+      accumulated(t, stages_reading(t).empty() ? b : in_format(b, found, Format::Plain, body), body);
   }
   send_results(n, body);
 }

@@ -43,7 +43,10 @@ void RoleBuilder::place_backward() {
 
 void RoleBuilder::place_weight_gradients() { place_nodes(0, g_.nodes().size(), NodesOfPass::WeightGradients); }
 
-void RoleBuilder::place_updates() { place_nodes(0, g_.nodes().size(), NodesOfPass::Updates); }
+void RoleBuilder::place_updates() {
+  send_sums();
+  place_nodes(0, g_.nodes().size(), NodesOfPass::Updates);
+}
 
 std::size_t RoleBuilder::first_of_backward() const {
   const auto& nodes = g_.nodes();

@@ -113,7 +113,6 @@ class RoleBuilder : public RoleDraft {
   [[nodiscard]] BufferIndex version_of(BufferIndex stored, WeightVersion);
   void refuse_crossing(const Instruction&, std::uint16_t body) const;
   void refuse_ages(graph::TensorId shared, int stage, int other) const;
-  void receive_for_update();
 
   // Operands (operands.cpp)
   [[nodiscard]] BufferIndex operand(graph::NodeId, std::size_t index, std::uint16_t body);
@@ -272,6 +271,8 @@ class RoleBuilder : public RoleDraft {
   void send_results(graph::NodeId, std::uint16_t body);
   void keep_until_taken(graph::NodeId, int to, std::uint16_t body);
   BufferIndex receive(graph::TensorId, std::uint16_t body);
+  [[nodiscard]] bool travels_summed(graph::TensorId, int reader) const;
+  void send_sums();
   [[nodiscard]] std::uint16_t body_receiving(graph::TensorId, std::uint16_t body) const;
   [[nodiscard]] std::vector<int> stages_reading(graph::TensorId) const;
   [[nodiscard]] int stage_of_tensor(graph::TensorId) const;
@@ -286,7 +287,8 @@ class RoleBuilder : public RoleDraft {
   std::map<std::size_t, Compressed> compressed_buckets_;  ///< gathered, and not yet decoded
   std::set<graph::TensorId> travels_compressed_;          ///< gradients that do
   std::map<graph::TensorId, BufferIndex> part_of_bucket_, accumulators_;
-  std::set<graph::TensorId> time_summed_;  ///< tensors that some consumer wants summed over micro-batches
+  std::set<graph::TensorId> time_summed_;                      ///< tensors that some consumer wants summed over micro-batches
+  std::vector<std::pair<graph::TensorId, int>> sums_to_send_;  ///< over micro-batches, with the stage that reads them
   std::map<std::pair<BufferIndex, WeightVersion>, BufferIndex> versions_;
   std::map<graph::TensorId, int> into_storage_;               ///< updated tensors that do not lie as they are stored
   std::set<graph::NodeId> placed_;                            ///< nodes of the update that the pass of all others leaves out
