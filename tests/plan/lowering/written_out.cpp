@@ -78,6 +78,7 @@ TEST_CASE("Programs of pipelines are those that are written out") {
       {"residual-late", "residual", "pp=2,micro_batch=3,schedule=zb-h1"},
       {"inside-out", "layers", "dp=2,pp=2,tp=2,order=pp.dp.tp.cp.ep", "alone"},
       {"tied", "tied", "pp=3,micro_batch=2", "clipped"},
+      {"tied-both-ways", "tied", "pp=2,micro_batch=1,schedule=dualpipe", "alone"},
       {"turned-in-flight", "turned", "pp=2,micro_batch=2,schedule=pipedream-2bw"},
       {"tied-in-flight", "tied", "pp=2,micro_batch=2,schedule=pipedream-2bw"},
   })));

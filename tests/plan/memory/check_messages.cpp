@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "graph/training.hpp"
+#include "graph/zoo/layers.hpp"
 #include "graph/zoo/zoo.hpp"
 #include "plan/lowering/lowering.hpp"
 #include "plan/schedules/schedule.hpp"
@@ -24,6 +25,15 @@ graph::TrainingGraph tied(bool clipped) {
   if (clipped) options.clip_norm = 1;
   return graph::build_training_graph(
       graph::with_initial_values(graph::zoo::build("gpt?layers=4&hidden=16&heads=2&seq=8&vocab=24&tied=1", 16)), options);
+}
+
+/// The first and the last product read one matrix alike: its gradient's parts are made by products of two stages, and nothing moves them.
+graph::TrainingGraph shared_matrix() {
+  graph::zoo::Layers layers;
+  const auto matrix = layers.parameter("shared", {8, 8});
+  auto x = layers.matmul("first", layers.input("input", {16, 8}), matrix);
+  for (const auto* name : {"a", "b", "c", "d", "e", "f"}) x = layers.relu(std::string(name) + ".relu", layers.linear(name, x, 8));
+  return graph::build_training_graph(graph::with_initial_values(std::move(layers).finish(layers.matmul("last", x, matrix), "output")), {});
 }
 
 Program lowered(const std::string& plan, bool clipped = false) {
@@ -71,6 +81,24 @@ TEST_CASE("no schedule touches what a message is under way with") {
             INFO(plan << (clipped ? ", clipped" : ""));
             if (const auto program = lowered_unless_refused(plan, clipped)) CHECK_NOTHROW(check_messages(*program));
           }
+}
+
+TEST_CASE("a shared matrix's gradient is added up where it is made, and sent once a step") {
+  for (const auto& row : schedule_table()) {
+    if (row.asynchronous) continue;
+    const auto plan = "pp=4,micro_batch=1,schedule=" + std::string(row.name) + (row.chunks == 0 ? ",interleave=2" : "");
+    INFO(plan);
+    const auto training = shared_matrix();
+    const auto program = lower(training, parse_plan(plan), TableBackend(), {});
+    CHECK_NOTHROW(check_messages(program));
+    for (const auto& role : program.roles)
+      for (const auto& body : role.bodies)
+        for (const auto& i : body.instructions) {
+          const bool of_shared = i.tensor != graph::TensorId::None && training.graph[i.tensor].name == "last.grad_1";
+          // Copies of both directions meet before the update, when each has its sum.
+          if (of_shared && (i.kind == InstructionKind::Send || i.kind == InstructionKind::Receive)) CHECK(body.kind == BodyKind::Update);
+        }
+  }
 }
 
 TEST_CASE("an update's message lasts into the next step, and so does its memory") {
