@@ -14,13 +14,12 @@ bool swaps_last_two(const Node& transpose, std::size_t rank) {
   return order[rank - 2] == static_cast<std::int64_t>(rank) - 1;
 }
 
-/// What is stored, and read by nobody but the transpose that is this operand; None where it is something else. A table that a gather reads,
-/// too, stays transposed: the gradient of this product is added up where it is made, and sent to the table's pipeline stage once a step.
+/// What is stored, and read transposed as this operand; None where it is something else.
 TensorId stored_behind(const PatternMatcher& m, TensorId operand) {
   const Node* transpose = m.made_by(operand, "Transpose");
   if (!transpose) return TensorId::None;
   const TensorId matrix = transpose->inputs[0];
-  const bool stored = m.producer(matrix) == NodeId::None && m.graph()[matrix].role != TensorRole::Input && m.is_inner(matrix);
+  const bool stored = m.producer(matrix) == NodeId::None && m.graph()[matrix].role != TensorRole::Input;
   return stored && swaps_last_two(*transpose, m.shape(matrix).size()) ? matrix : TensorId::None;
 }
 

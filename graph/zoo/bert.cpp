@@ -34,7 +34,7 @@ class Bert {
     const std::int64_t seq = values_.at("seq"), guessed = values_.at("predictions");
     if (guessed > 0 && guessed < seq) x = layers_.split("cls.positions", x, 1, {guessed, seq - guessed}).front();
     x = layers_.layer_norm("cls.transform.LayerNorm", layers_.gelu("cls.transform.act", layers_.dense("cls.transform.dense", x, hidden_)));
-    const TensorId product = layers_.matmul("cls.decoder", x, layers_.transpose("cls.decoder.transpose", tokens, {1, 0}));
+    const TensorId product = layers_.product_with_rows("cls.decoder", x, tokens);
     const TensorId scores = layers_.add("cls.decoder.add", product, layers_.parameter("cls.decoder.bias", {values_.at("vocab")}));
     return std::move(layers_).finish(scores, "logits");
   }

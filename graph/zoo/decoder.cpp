@@ -52,7 +52,7 @@ class Decoder {
     return layers_.multiply(name + ".scaled", rows, layers_.constant(name + ".scale", std::sqrt(static_cast<double>(hidden_))));
   }
   TensorId scores(const std::string& name, TensorId x) {
-    return layers_.matmul(name, x, head_ != TensorId::None ? head_ : layers_.transpose(name + ".transpose", tokens_, {1, 0}));
+    return head_ != TensorId::None ? layers_.matmul(name, x, head_) : layers_.product_with_rows(name, x, tokens_);
   }
 
   TensorId norm(const std::string& name, TensorId x) {

@@ -62,8 +62,7 @@ class DeepSeekV4 {
     if (v_.at("hash_layers") > 0) hashed_ = hashed(ids);
     for (std::int64_t layer = 0; layer < v_.at("layers"); ++layer) x = block("layers." + std::to_string(layer), x, layer);
     x = layers_.rms_norm("norm", merged(layers_, "hc_head", x));
-    if (v_.at("tied") != 0)
-      return std::move(layers_).finish(layers_.matmul("lm_head", x, layers_.transpose("lm_head.transpose", tokens, {1, 0})), "logits");
+    if (v_.at("tied") != 0) return std::move(layers_).finish(layers_.product_with_rows("lm_head", x, tokens), "logits");
     return std::move(layers_).finish(layers_.dense("lm_head", x, vocab, false), "logits");
   }
 

@@ -50,7 +50,7 @@ class EncoderDecoder {
   TensorId embed(const std::string& name, const std::string& input, std::int64_t length) {
     return layers_.node(name, "Gather", {tokens_, layers_.indices(input, {value("batch"), length})}, {{"axis", std::int64_t{0}}});
   }
-  TensorId scores(TensorId x) { return layers_.matmul("lm_head", x, layers_.transpose("lm_head.transpose", tokens_, {1, 0})); }
+  TensorId scores(TensorId x) { return layers_.product_with_rows("lm_head", x, tokens_); }
 
   const ZooValues& values_;
   std::int64_t hidden_, heads_;

@@ -44,7 +44,7 @@ class Gpt {
     for (std::int64_t layer = 0; layer < layer_count_; ++layer) x = block("h." + std::to_string(layer), x);
     x = layers_.layer_norm("ln_f", x);
     const TensorId weight = tied_ ? tokens : layers_.parameter("lm_head.weight", {vocab_, hidden_});
-    const TensorId scores = layers_.node("lm_head", "MatMul", {x, layers_.transpose("lm_head.transpose", weight, {1, 0})});
+    const TensorId scores = layers_.product_with_rows("lm_head", x, weight);
     return std::move(layers_).finish(scores, "logits");
   }
 

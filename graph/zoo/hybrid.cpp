@@ -57,8 +57,7 @@ class Hybrid {
     for (std::int64_t n = 0; n < values_.at("blocks"); ++n)
       x = block("blocks." + std::to_string(n), x, (values_.at("attention_at") >> n) % 2 != 0);
     x = layers_.rms_norm("norm", x);
-    if (values_.at("tied") != 0)
-      return std::move(layers_).finish(layers_.matmul("lm_head", x, layers_.transpose("lm_head.transpose", tokens, {1, 0})), "logits");
+    if (values_.at("tied") != 0) return std::move(layers_).finish(layers_.product_with_rows("lm_head", x, tokens), "logits");
     return std::move(layers_).finish(layers_.dense("lm_head", x, vocab, false), "logits");
   }
 

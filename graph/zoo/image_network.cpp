@@ -19,8 +19,7 @@ TensorId adaptive_average(Layers& layers, const std::string& name, TensorId x, s
   const std::int64_t from = layers.shape(x)[2];
   if (from == size) return x;
   const TensorId matrix = layers.builder().add_constant(name + ".matrix", pooling_matrix(size, from));
-  const TensorId transposed = layers.transpose(name + ".transposed", matrix, {1, 0});
-  return layers.matmul(name + ".columns", layers.matmul(name + ".rows", matrix, x), transposed);
+  return layers.product_with_rows(name + ".columns", layers.matmul(name + ".rows", matrix, x), matrix);
 }
 
 TensorId ImageNetwork::activate(const std::string& name, TensorId x, Activation activation) {

@@ -78,6 +78,10 @@ class Layers {
   TensorId transpose(const std::string& name, TensorId x, std::vector<std::int64_t> perm);
   TensorId reshape(const std::string& name, TensorId x, Shape shape);
   TensorId matmul(const std::string& name, TensorId a, TensorId b) { return node(name, "MatMul", {a, b}); }
+  /// x [..., in] by the rows of a matrix [out, in], as logits are made with a table of words.
+  TensorId product_with_rows(const std::string& name, TensorId x, TensorId rows) {
+    return node(name, "MatMul", {x, rows}, {{"trans_b", std::int64_t{1}}});
+  }
   TensorId dropout(const std::string& name, TensorId x, double ratio);
   /// x [n, in] by weight [out, in], plus bias [out].
   TensorId linear(const std::string& name, TensorId x, std::int64_t features);

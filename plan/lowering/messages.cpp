@@ -41,25 +41,16 @@ bool RoleBuilder::travels_summed(TensorId t, int reader) const {
   return std::ranges::all_of(c_.consumers[graph::index(t)], [&](NodeId n) { return c_.stages[n] != reader || body_of(n) == update_; });
 }
 
-/// Where steps overlap, the next one adds up while the message is still under way: a copy is sent.
-BufferIndex RoleBuilder::sum_to_send(TensorId t) {
-  const auto sum = accumulators_.at(t);
-  if (!c_.pipeline.schedule->asynchronous) return sum;
-  Buffer copy = role_.buffers[sum];
-  copy.part_of = kNoBuffer;
-  copy.part_offset = 0;
-  copy.lifetime = lifetime_in(update_);
-  return copy_into(sum, new_buffer(std::move(copy), nullptr), update_);
-}
-
 void RoleBuilder::send_sums() {
   for (const auto& [t, to] : sums_to_send_) {
+    const auto sum = accumulators_.at(t);
     Instruction send;
     send.kind = InstructionKind::Send;
     send.stream = Stream::Send;
     send.phase = g_[g_[t].producer].phase;
     send.tensor = t;
-    send.inputs = {sum_to_send(t)};
+    // Where steps overlap, the next one adds up while the message is still under way: a copy is sent.
+    send.inputs = {c_.pipeline.schedule->asynchronous ? copy_of(sum, update_) : sum};
     role_.buffers[base(send.inputs.front())].sent = true;
     send.message = message(to, channel(t, to));
     emit(update_, std::move(send));

@@ -272,7 +272,6 @@ class RoleBuilder : public RoleDraft {
   void keep_until_taken(graph::NodeId, int to, std::uint16_t body);
   BufferIndex receive(graph::TensorId, std::uint16_t body);
   [[nodiscard]] bool travels_summed(graph::TensorId, int reader) const;
-  [[nodiscard]] BufferIndex sum_to_send(graph::TensorId);
   void send_sums();
   [[nodiscard]] std::uint16_t body_receiving(graph::TensorId, std::uint16_t body) const;
   [[nodiscard]] std::vector<int> stages_reading(graph::TensorId) const;

@@ -268,15 +268,6 @@ TEST_CASE("a transposed weight that others read, too, stays for them") {
   CHECK(has_node(graph, "Transpose"));
 }
 
-TEST_CASE("a table that others read as it is stays transposed for the product") {
-  const auto times = counted([](Model& m) {
-    const TensorId table = m.parameter("table", {3, 3});
-    const TensorId turned = m.add("Transpose", {table}, {{"perm", std::vector<std::int64_t>{1, 0}}});
-    return m.add("MatMul", {m.add("Relu", {table}), turned});
-  });
-  CHECK(times.empty());
-}
-
 TEST_CASE("attention is found and stays what it is") {
   check_equal("attention", [](Model& m) { return attention(m, "Softmax"); });
 }
