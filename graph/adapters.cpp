@@ -95,10 +95,12 @@ class Adapting {
   }
 
   Adapter adapter_of(const Node& node, TensorId weight) {
-    if (const auto known = adapters_.find(weight); known != adapters_.end()) return known->second;
     const Tensor& tensor = model_[weight];
     Shape a = model_[node.inputs[1]].type.shape;
     if (node.attributes.integer("trans_b", 0) != 0) std::swap(a[a.size() - 2], a.back());
+    // A matrix that products read both ways, as an autoencoder's, has one for either.
+    const auto [known, added] = adapters_.try_emplace({weight, a});
+    if (!added) return known->second;
     const std::int64_t in = a[a.size() - 2], out = a.back();
     if (options_.rank < 1 || options_.rank > std::min(in, out))
       throw BadInput("rank " + std::to_string(options_.rank),
@@ -110,8 +112,7 @@ class Adapting {
       return builder_.add_stored(builder_.fresh_name(tensor.name + std::string(suffix)), {tensor.type.dtype, std::move(shape)},
                                  TensorRole::Parameter, {tensor.type.dtype, std::move(source)});
     };
-    const Adapter adapter{add(kAdapterA, std::move(a), RandomUniform{-bound, bound}), add(kAdapterB, std::move(b), Fill{0})};
-    return adapters_[weight] = adapter;
+    return known->second = {add(kAdapterA, std::move(a), RandomUniform{-bound, bound}), add(kAdapterB, std::move(b), Fill{0})};
   }
 
   TensorId factor(double scale) {
@@ -133,7 +134,7 @@ class Adapting {
   GraphBuilder builder_;
   std::vector<TensorId> copy_;
   std::vector<bool> matched_;
-  std::map<TensorId, Adapter> adapters_;
+  std::map<std::pair<TensorId, Shape>, Adapter> adapters_;  ///< by the weight and how it is read: [in, out]
   TensorId factor_ = TensorId::None;
 };
 

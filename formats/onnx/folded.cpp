@@ -141,6 +141,7 @@ class Unfolding {
     const auto folded = folded_tensors(graph_, declarations_);
     const bool traced = file_.model.producer_name() == "pytorch" && declarations_.parameters().empty();
     if (folded.empty() && !traced) return {};
+    const int before = graph_.node_size();
     for (int i = 0; i < graph_.initializer_size(); ++i) stored_[graph_.initializer(i).name()] = i;
     for (const auto& node : graph_.node()) {
       const bool recurrent = node.op_type() == "LSTM" || node.op_type() == "GRU" || node.op_type() == "RNN";
@@ -162,6 +163,9 @@ class Unfolding {
         adopt(name, parameter, origin.one_to_one);
     }
     for (const int i : replaced_) graph_.mutable_initializer()->DeleteSubrange(i, 1);
+    // What makes the exporter's tensors out of parameters stands before all that reads them, as ONNX demands of a file that is written.
+    auto& nodes = *graph_.mutable_node();
+    std::rotate(nodes.pointer_begin(), nodes.pointer_begin() + before, nodes.pointer_end());
     return std::move(undone_);
   }
 

@@ -109,8 +109,10 @@ BufferIndex RoleDraft::new_workspace(const std::string& node, Bytes size) {
 /// On what writes its operands and results, and on what still reads the latter: weights that are on their way to another stage are not
 /// overwritten. Readers in the passes of micro-batches have ended where a later body begins, since what follows from them has been read.
 void RoleDraft::add_dependencies(Instruction& instruction, std::uint16_t body) const {
+  // Messages between stages that share the stream of collectives do not wait for those before them.
+  const bool in_order = instruction.stream != Stream::Collective || instruction.kind == InstructionKind::Collective;
   const auto depend = [&](const Writer& other) {
-    if (!other.known || other.stream == instruction.stream) return;
+    if (!other.known || (in_order && other.stream == instruction.stream)) return;
     const Dependency d{other.body, other.instruction};
     if (std::find(instruction.after.begin(), instruction.after.end(), d) == instruction.after.end()) instruction.after.push_back(d);
   };

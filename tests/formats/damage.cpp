@@ -1,6 +1,7 @@
 // What exporters do to weights: taken apart again where that can be told, named where it cannot.
 
 #include <algorithm>
+#include <set>
 
 #include "formats/onnx/export_trained.hpp"
 #include "formats/onnx/notes.hpp"
@@ -113,6 +114,29 @@ TEST_CASE("the transposed copy of a tied weight is the weight") {
   CHECK(is_parameter(model, "table"));
   CHECK_FALSE(is_parameter(model, "val_9"));
   CHECK(damage_of(model, "val_9")->what == "unfolded");
+}
+
+TEST_CASE("a trained file makes the exporter's tensors before what reads them") {
+  ModelBuilder m;
+  m.input("i", {"2"}, 7).floats("table", {3, 2}, {1, 2, 3, 4, 5, 6}).floats("val_9", {2, 3}, {1, 3, 5, 2, 4, 6});
+  m.node("Gather", {"table", "i"}, {"h"});
+  m.node("MatMul", {"h", "val_9"}, {"y"});
+  m.output("y");
+  sign(m, {"table"});
+  folded_from(m, "val_9", "['table']");
+  const TemporaryFolder folder;
+  write_bytes(folder.file("m.onnx"), m.bytes());
+  export_trained(folder.file("m.onnx"), folder.file("t.onnx"), {});
+  onnx::ModelProto written;
+  std::ifstream file(folder.file("t.onnx"), std::ios::binary);
+  REQUIRE(written.ParseFromIstream(&file));
+  std::set<std::string> known{"i"};
+  for (const auto& tensor : written.graph().initializer()) known.insert(tensor.name());
+  for (const auto& node : written.graph().node()) {
+    for (const auto& input : node.input()) CHECK(known.contains(input));
+    known.insert(node.output().begin(), node.output().end());
+  }
+  CHECK(written.graph().node(0).op_type() == "Transpose");
 }
 
 TEST_CASE("what was computed with a weight, or cannot be told apart, is named and not undone") {

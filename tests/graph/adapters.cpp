@@ -78,6 +78,20 @@ TEST_CASE("a weight that two nodes use has one adapter, a transposed one has its
   CHECK(adapted.graph[adapted.graph.find("w.lora_B")].type.shape == Shape{2, 8});
 }
 
+TEST_CASE("a weight that is read both ways has an adapter for either") {
+  GraphBuilder b;
+  const TensorId x = b.add_input("x", {DType::F32, {4, 6}});
+  const TensorId w = b.add_stored("w", {DType::F32, {8, 6}}, TensorRole::Parameter, {DType::F32, Fill{1}});
+  const TensorId code = b.add1("MatMul", {x, w}, {{"trans_b", std::int64_t{1}}});
+  b.set_outputs({b.add1("Relu", {b.add1("MatMul", {code, w})})});
+  const auto adapted = with_adapters(std::move(b).build(), {2, 2, {}});
+  std::multiset<Shape> shapes;
+  for (const auto& name : names(adapted.graph, TensorRole::Parameter)) shapes.insert(adapted.graph[adapted.graph.find(name)].type.shape);
+  // 6 to 8 features by way of 2, and back
+  CHECK(shapes == std::multiset<Shape>{{6, 2}, {2, 8}, {8, 2}, {2, 6}});
+  CHECK(adapted.weights == 2);
+}
+
 TEST_CASE("a model without matrices has no place for adapters") {
   GraphBuilder b;
   b.set_outputs({b.add1("Relu", {b.add_input("x", {DType::F32, {2, 3}})})});

@@ -74,7 +74,7 @@ TEST_CASE("no schedule touches what a message is under way with") {
     for (const int stages : {2, 4})
       for (const int micro_batch : {1, 2, 4})
         for (const bool clipped : {false, true})
-          for (const std::string more : {"", ",zero=3,dp=2", ",recompute=full", ",tp=2,overlap=off"}) {
+          for (const std::string more : {"", ",zero=1,dp=2", ",zero=3,dp=2", ",recompute=full", ",tp=2,overlap=off"}) {
             const auto plan = "pp=" + std::to_string(stages) + ",schedule=" + std::string(row.name) +
                               (row.name == "pipedream" ? "" : ",micro_batch=" + std::to_string(micro_batch)) +
                               (row.chunks == 0 ? ",interleave=2" : "") + more;
@@ -90,6 +90,8 @@ TEST_CASE("a shared matrix's gradient is added up where it is made, and sent onc
                       (row.chunks == 0 ? ",interleave=2" : "");
     INFO(plan);
     const auto training = shared_matrix();
+    for (const char* more : {",dp=2,zero=1", ",dp=2,zero=2"})
+      CHECK_NOTHROW(check_messages(lower(training, parse_plan(plan + more), TableBackend(), {})));
     const auto program = lower(training, parse_plan(plan), TableBackend(), {});
     CHECK_NOTHROW(check_messages(program));
     for (const auto& role : program.roles)
