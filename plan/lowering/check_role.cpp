@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "plan/memory/under_way.hpp"
 
 namespace rehearsal::plan {
 namespace {
@@ -111,7 +112,7 @@ class RoleCheck {
     if (d.body >= r_.bodies.size() || d.instruction >= r_.bodies[d.body].instructions.size())
       fail_here("waits for an instruction that is not there");
     if (d.body == body_ && d.instruction >= at_) fail_here("waits for what comes behind it");
-    if (d.body == body_ && r_.bodies[d.body].instructions[d.instruction].stream == i.stream)
+    if (d.body == body_ && r_.bodies[d.body].instructions[d.instruction].stream == i.stream && waits_for_its_stream(i))
       fail_here("waits for its own stream, which runs in order anyway");
   }
 

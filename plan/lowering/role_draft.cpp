@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/memory/under_way.hpp"
 #include "plan/sharding/copies.hpp"
 
 namespace rehearsal::plan {
@@ -109,8 +110,7 @@ BufferIndex RoleDraft::new_workspace(const std::string& node, Bytes size) {
 /// On what writes its operands and results, and on what still reads the latter: weights that are on their way to another stage are not
 /// overwritten. Readers in the passes of micro-batches have ended where a later body begins, since what follows from them has been read.
 void RoleDraft::add_dependencies(Instruction& instruction, std::uint16_t body) const {
-  // Messages between stages that share the stream of collectives do not wait for those before them.
-  const bool in_order = instruction.stream != Stream::Collective || instruction.kind == InstructionKind::Collective;
+  const bool in_order = waits_for_its_stream(instruction);
   const auto depend = [&](const Writer& other) {
     if (!other.known || (in_order && other.stream == instruction.stream)) return;
     const Dependency d{other.body, other.instruction};

@@ -6,6 +6,8 @@ bool communicates(const Instruction& i) {
   return i.kind == InstructionKind::Send || i.kind == InstructionKind::Receive || i.kind == InstructionKind::Collective;
 }
 
+bool waits_for_its_stream(const Instruction& i) { return i.stream != Stream::Collective || i.kind == InstructionKind::Collective; }
+
 namespace {
 
 /// The micro-batch of the slot, or of the pass that the message belongs to, takes over the memory that the message is sent from.

@@ -11,6 +11,9 @@
 namespace rehearsal::plan {
 
 [[nodiscard]] bool communicates(const Instruction&);
+/// Whether it begins when what stands before it on its stream has ended. A message between stages that shares the stream of collectives
+/// does not: it is on its way at once, and names the collectives that it must wait for.
+[[nodiscard]] bool waits_for_its_stream(const Instruction&);
 
 /// What a rank began and may not have ended.
 struct UnderWay {
