@@ -24,17 +24,19 @@ bool is_product(const Node& node) {
 class KeptInF32 {
  public:
   explicit KeptInF32(const Graph& model) : model_(model), kept_(model.nodes().size(), false) {
-    for (std::size_t n = 0; n < model.nodes().size(); ++n) {
-      const Node& node = model.nodes()[n];
-      if (schema(node).name != "BatchNormApply") continue;
-      const std::int64_t count = node.attributes.integer("count", 0);
-      if (count >= kFewestStatistics) {
-        well_normalized_.insert(model[node.inputs[0]].producer);
+    std::vector<NodeId> normalizations;
+    for (std::size_t n = 0; n < model.nodes().size(); ++n)
+      if (schema(model.nodes()[n]).name == "BatchNormApply") normalizations.push_back(static_cast<NodeId>(n));
+    const auto values = [&](NodeId n) { return model[n].attributes.integer("count", 0); };
+    for (const NodeId n : normalizations) fewest_ = fewest_ == 0 ? values(n) : std::min(fewest_, values(n));
+    if (fewest_ >= kFewestStatistics) return;
+    for (const NodeId n : normalizations) {
+      if (values(n) >= kEnoughStatistics) {
+        well_normalized_.insert(model[model[n].inputs[0]].producer);
         continue;
       }
-      if (first_.empty()) first_ = node.name;
-      fewest_ = fewest_ == 0 ? count : std::min(fewest_, count);
-      keep_with_operands(static_cast<NodeId>(n));
+      if (first_.empty()) first_ = model[n].name;
+      keep_with_operands(n);
     }
     keep_readers();
   }

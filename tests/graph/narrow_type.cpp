@@ -81,6 +81,20 @@ TEST_CASE("up to the loss, where nothing is normalized over more") {
   for (const char* tensor : {"first", "first_norm.weight", "mean"}) CHECK(type(narrowed.graph, tensor) == DType::F16);
 }
 
+TEST_CASE("where one statistic is of few values, those of some hundred are kept, too") {
+  for (const std::int64_t image : {32, 16}) {
+    Model m;
+    const TensorId first = m.normalization(m.convolution(m.input({4, 3, image, image}), "first", 3), "first_norm");
+    const TensorId gate = m.normalization(m.convolution(m.pooled(first, "mean"), "gate"), "gate_norm");
+    const auto narrowed = with_narrow_type(m.build(gate), DType::BF16);
+    // The gate's are of 4 values, the first ones of 4 * 32 * 32 = 4096 or of 4 * 16 * 16 = 1024.
+    CHECK(narrowed.fewest_values == 4);
+    CHECK(type(narrowed.graph, "gate") == DType::F32);
+    CHECK(type(narrowed.graph, "first") == (image == 32 ? DType::BF16 : DType::F32));
+    CHECK(narrowed.first == (image == 32 ? "gate_norm" : "first_norm"));
+  }
+}
+
 TEST_CASE("enough values keep nothing but running statistics in f32") {
   for (const std::int64_t image : {16, 8, 7}) {
     Model m;
