@@ -110,8 +110,9 @@ TEST_CASE("networks with batch norms of few values train in 16 bits as PyTorch d
       INFO(name << " in " << type);
       const auto folder = cases / name;
       std::ifstream facts(folder / "case.json"), reference(folder / "reference.json");
+      const auto known = nlohmann::json::parse(facts);
       std::string words;
-      for (const auto& word : nlohmann::json::parse(facts).at("arguments")) words += " " + word.get<std::string>();
+      for (const auto& word : known.at("arguments")) words += " " + word.get<std::string>();
       const auto trained = rehearse("run " + (folder / "model.onnx").string() + " --data " + (folder / "data.npz").string() +
                                     " --shuffle off --dropout off --format json --dtype " + type + words);
       CHECK(largest_difference(losses_of(trained), nlohmann::json::parse(reference).at("losses_f64").get<Losses>()) < most);
