@@ -42,16 +42,30 @@ void prefer_settings() {
   ::setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", kKeep);
   ::setenv("OMPI_MCA_btl_tcp_links", "2", kKeep);  // the same of other control messages
   // A longer message waits for a round trip before it leaves, which no latency and bandwidth of a link says: only where it hardly counts.
-  ::setenv("OMPI_MCA_btl_tcp_eager_limit", "1052672", kKeep);  // 1 MiB and its header
-  if (!MpiSession::launched()) {
-    ::setenv("OMPI_MCA_ess_singleton_isolated", "1", kKeep);  // needs no daemon, which may refuse root
-    // Processes by themselves share one folder, which the first that ends may remove while another begins; alone there is no use for it.
-    ::setenv("OMPI_MCA_orte_create_session_dirs", "0", kKeep);
-  }
+  ::setenv("OMPI_MCA_btl_tcp_eager_limit", "1052672", kKeep);                            // 1 MiB and its header
+  if (!MpiSession::launched()) ::setenv("OMPI_MCA_ess_singleton_isolated", "1", kKeep);  // needs no daemon, which may refuse root
   // Debian leaves out what carries one-sided communication over TCP, and there is nothing else where no card does it.
   if (!has_rdma_card()) ::setenv("OMPI_MCA_osc", "^ucx", kKeep);
   if (!memory_of_processes_is_readable()) ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", kKeep);
 }
+
+/// While MPI starts in a process by itself: without a session folder. Such processes share one, which the first that ends may remove while
+/// another begins, and alone there is no use for it. An mpirun that this process starts later needs its own.
+class NoSessionFolder {
+ public:
+  NoSessionFolder() : set_(!MpiSession::launched() && std::getenv(kVariable) == nullptr) {
+    if (set_) ::setenv(kVariable, "0", 1);
+  }
+  ~NoSessionFolder() {
+    if (set_) ::unsetenv(kVariable);
+  }
+  NoSessionFolder(const NoSessionFolder&) = delete;
+  NoSessionFolder& operator=(const NoSessionFolder&) = delete;
+
+ private:
+  static constexpr const char* kVariable = "OMPI_MCA_orte_create_session_dirs";
+  bool set_;
+};
 
 std::optional<double> stall_seconds_of_environment() {
   const char* text = std::getenv("REHEARSAL_STALL_SECONDS");
@@ -111,6 +125,7 @@ MpiSession::MpiSession(std::ostream* told)
   std::optional<StartWatch> watch;
   if (told != nullptr && !launched() && std::getenv("SLURM_STEP_ID") != nullptr) refuse_several_alone();  // Open MPI ends such a process
   if (told != nullptr && launched()) watch.emplace(start_seconds(stall_seconds, launched_ranks().value_or(1)), *told);
+  const NoSessionFolder alone;
   int provided = 0;
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "starting MPI");
   world_.reset(new Communicator());

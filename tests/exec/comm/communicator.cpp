@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
 
 #include "tests/catch.hpp"
@@ -21,6 +22,7 @@ TEST_CASE("ranks of one machine are on one node") {
   CHECK(w.ranks_per_node(all) == w.size());
   CHECK(w.ranks_per_node({}) == 1);
   CHECK(MpiSession::launched() == (w.size() > 1));
+  CHECK(std::getenv("OMPI_MCA_orte_create_session_dirs") == nullptr);  // an mpirun that is started from here has a folder of its own
 }
 
 TEST_CASE("small numbers are agreed on") {
