@@ -63,6 +63,18 @@ const graph::Tensor& tensor_of(const ImportedModel& model, const std::string& na
   return model.graph[t];
 }
 
+/// Rows of a table, multiplied with a copy of it that the exporter stored transposed.
+ModelBuilder with_transposed_copy() {
+  ModelBuilder m;
+  m.input("i", {"2"}, 7).floats("table", {3, 2}, {1, 2, 3, 4, 5, 6}).floats("val_9", {2, 3}, {1, 3, 5, 2, 4, 6});
+  m.node("Gather", {"table", "i"}, {"h"});
+  m.node("MatMul", {"h", "val_9"}, {"y"});
+  m.output("y");
+  sign(m, {"table"});
+  folded_from(m, "val_9", "['table']");
+  return m;
+}
+
 /// y = x + folded, as a class token or a table of positions is added; x is [2, 2, 3].
 ModelBuilder added(const std::vector<std::int64_t>& shape, const std::vector<float>& values, const std::string& sources) {
   ModelBuilder m;
@@ -103,27 +115,14 @@ TEST_CASE("rows that were looked up several times are one row of a weight") {
 }
 
 TEST_CASE("the transposed copy of a tied weight is the weight") {
-  ModelBuilder m;
-  m.input("i", {"2"}, 7).floats("table", {3, 2}, {1, 2, 3, 4, 5, 6}).floats("val_9", {2, 3}, {1, 3, 5, 2, 4, 6});
-  m.node("Gather", {"table", "i"}, {"h"});
-  m.node("MatMul", {"h", "val_9"}, {"y"});
-  m.output("y");
-  sign(m, {"table"});
-  folded_from(m, "val_9", "['table']");
-  const ImportedModel model = m.import();
+  const ImportedModel model = with_transposed_copy().import();
   CHECK(is_parameter(model, "table"));
   CHECK_FALSE(is_parameter(model, "val_9"));
   CHECK(damage_of(model, "val_9")->what == "unfolded");
 }
 
 TEST_CASE("a trained file makes the exporter's tensors before what reads them") {
-  ModelBuilder m;
-  m.input("i", {"2"}, 7).floats("table", {3, 2}, {1, 2, 3, 4, 5, 6}).floats("val_9", {2, 3}, {1, 3, 5, 2, 4, 6});
-  m.node("Gather", {"table", "i"}, {"h"});
-  m.node("MatMul", {"h", "val_9"}, {"y"});
-  m.output("y");
-  sign(m, {"table"});
-  folded_from(m, "val_9", "['table']");
+  const ModelBuilder m = with_transposed_copy();
   const TemporaryFolder folder;
   write_bytes(folder.file("m.onnx"), m.bytes());
   export_trained(folder.file("m.onnx"), folder.file("t.onnx"), {});
