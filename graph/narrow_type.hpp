@@ -18,7 +18,7 @@ namespace rehearsal::graph {
 /// 29 % within ten steps where not all of their normalizations are kept, and networks that are as near to f32 without (288 to 392 values,
 /// docs/onnx.md).
 inline constexpr std::int64_t kFewestStatistics = 256;
-inline constexpr std::int64_t kEnoughStatistics = 2048;
+inline constexpr std::int64_t kEnoughStatistics = 2048;  ///< that average roundings out, whatever follows
 
 struct NarrowedGraph {
   Graph graph;
