@@ -96,6 +96,63 @@ bool is_for_sgemm(const FlatProduct& p) {
   return p.a.type == DType::F32 && p.batch.empty() && least >= kLeastSideForSgemm && has_amx();
 }
 
+/// Matrices as the primitive gets them. Sums over long columns (k) of two matrices can be made of pieces of `k`, each added to the last.
+struct ProductPieces {
+  ProductShape shape;  ///< of one piece; without packing
+  std::size_t pieces = 1;
+  std::size_t step_a = 0, step_b = 0;  ///< bytes from one piece to the next
+};
+
+/// Shorter sums of two matrices of which the first is stored transposed are never shared out among threads by oneDNN (2.6: from 2,048 on).
+constexpr std::int64_t kSharedSum = 2048;
+
+/// The fewest pieces of equal length that are short enough; 1 where the sum has no such divisor.
+std::int64_t pieces_of(std::int64_t k) {
+  for (std::int64_t pieces = k / kSharedSum + 1; pieces <= k / (kSharedSum / 16); ++pieces)
+    if (k % pieces == 0) return pieces;
+  return 1;
+}
+
+ProductPieces in_pieces(const FlatProduct& p) {
+  const auto pieces = pieces_of(p.a.columns);
+  const auto k = p.a.columns / pieces;
+  // a piece of a transposed matrix is some of its rows: it lies together
+  const MatrixFactor a{{}, p.a.rows, k, true, p.a.type}, b{{}, k, p.b.columns, false, p.a.type},
+      c{{}, p.a.rows, p.b.columns, false, DType::F32};
+  const auto row = static_cast<std::size_t>(k) * size_of(p.a.type);
+  return {{a.description(0), b.description(0), {}, c.description(0)},
+          static_cast<std::size_t>(pieces),
+          row * static_cast<std::size_t>(p.a.rows),
+          row * static_cast<std::size_t>(p.b.columns)};
+}
+
+/// Where many threads share a long sum, oneDNN keeps a whole result for each of them: for the gradient of GPT-2's 50,257 words, a matrix of
+/// 154 MB, 15 GB on 96 threads.
+bool keeps_results_of_threads(const FlatProduct& p, const Matmul& description) {
+  const auto matrices = description.src_desc().get_size() + description.weights_desc().get_size() + description.dst_desc().get_size();
+  return description.scratchpad_desc().get_size() > matrices && p.batch.empty() && p.a.transposed && !p.b.transposed &&
+         pieces_of(p.a.columns) > 1;
+}
+
+std::unique_ptr<Kernel> make_sum_of_pieces(const FlatProduct& p, int threads) {
+  const auto all = in_pieces(p);
+  auto adding = with_scratchpad();
+  dnnl::post_ops sum;
+  sum.append_sum();
+  adding.set_post_ops(sum);
+  const auto first = worthwhile(product(all.shape, with_scratchpad(), cpu()), p.a.type);
+  const auto next = worthwhile(product(all.shape, adding, cpu()), p.a.type);
+  const auto larger = [](const memory::desc& x, const memory::desc& y) { return x.get_size() < y.get_size() ? y : x; };
+  PrimitivePlan plan{[first] { return dnnl::matmul(first); }, larger(first.scratchpad_desc(), next.scratchpad_desc()), {}, threads};
+  plan.build_adding = [next] { return dnnl::matmul(next); };
+  plan.pieces = all.pieces;
+  const auto c = MatrixFactor{{}, p.a.rows, p.b.columns, false, p.a.type}.description(0);
+  plan.bindings = {{DNNL_ARG_SRC, false, 0, all.shape.a, all.shape.a, all.step_a},
+                   {DNNL_ARG_WEIGHTS, false, 1, all.shape.b, all.shape.b, all.step_b},
+                   {DNNL_ARG_DST, true, 0, c, all.shape.c}};
+  return make_kernel(std::move(plan));
+}
+
 std::unique_ptr<Kernel> make_product(const KernelRequest& r, bool bias) {
   const auto p = product_of(r.view());
   if (is_for_sgemm(p)) return std::make_unique<Sgemm>(p, bias, r.threads);
@@ -107,6 +164,7 @@ std::unique_ptr<Kernel> make_product(const KernelRequest& r, bool bias) {
   memory::desc addend;
   if (bias) addend = MatrixFactor{{}, 1, p.b.columns, false, p.a.type}.description(0);
   const auto pd = worthwhile(product({a, packs ? any_layout(b) : b, addend, c}, with_scratchpad(), cpu()), p.a.type);
+  if (!bias && keeps_results_of_threads(p, pd)) return make_sum_of_pieces(p, r.threads);
   PrimitivePlan plan{[pd] { return dnnl::matmul(pd); }, pd.scratchpad_desc(), {}, r.threads};
   plan.bindings = {{DNNL_ARG_SRC, false, 0, a, a}, {DNNL_ARG_WEIGHTS, false, 1, b, pd.weights_desc()}, {DNNL_ARG_DST, true, 0, c, c}};
   if (bias) plan.bindings.push_back({DNNL_ARG_BIAS, false, 2, addend, addend});

@@ -20,6 +20,7 @@ struct Operand {
   bool result = false;
   std::size_t index = 0;
   dnnl::memory given, wanted;
+  std::size_t step = 0;
   std::optional<dnnl::reorder> packing;
   std::size_t workspace_offset = 0, scratchpad_offset = 0;
   dnnl::memory scratchpad;
@@ -29,7 +30,12 @@ std::size_t padded(std::size_t bytes) { return (bytes + kPrimitiveAlignment - 1)
 
 class PrimitiveKernel final : public Kernel {
  public:
-  explicit PrimitiveKernel(PrimitivePlan plan) : build_(std::move(plan.build)), threads_(plan.threads), stream_(cpu()) {
+  explicit PrimitiveKernel(PrimitivePlan plan)
+      : build_(std::move(plan.build)),
+        build_adding_(std::move(plan.build_adding)),
+        pieces_(plan.pieces),
+        threads_(plan.threads),
+        stream_(cpu()) {
     scratchpad_ = dnnl::memory(plan.scratchpad, cpu(), nullptr);
     bytes_ = padded(plan.scratchpad.get_size() + plan.beyond_scratchpad);
     operands_.reserve(plan.bindings.size());
@@ -42,16 +48,14 @@ class PrimitiveKernel final : public Kernel {
   void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, const RunContext& context) override {
     try {
       const ThreadScope threads(threads_);
-      if (!primitive_) {
-        primitive_ = build_();
-        build_ = nullptr;  // a description is 10 kB
-      }
+      if (!primitive_) build();
       auto* workspace = static_cast<std::byte*>(context.workspace);
       scratchpad_.set_data_handle(workspace);
       for (auto& o : operands_) place(o, o.result ? outputs[o.index] : inputs[o.index], workspace);
       for (auto& o : operands_)
         if (!o.result) pack(o, o.given, o.wanted);
       primitive_.execute(stream_, arguments_);
+      for (std::size_t piece = 1; piece < pieces_; ++piece) add_piece(piece, inputs);
       for (auto& o : operands_)
         if (o.result) pack(o, o.wanted, o.given);
       stream_.wait();
@@ -61,8 +65,20 @@ class PrimitiveKernel final : public Kernel {
   }
 
  private:
+  void build() {
+    primitive_ = build_();
+    if (build_adding_) adding_ = build_adding_();
+    build_ = build_adding_ = nullptr;  // a description is 10 kB
+  }
+
+  void add_piece(std::size_t piece, std::span<const TensorView> inputs) {
+    for (auto& o : operands_)
+      if (o.step > 0) o.given.set_data_handle(static_cast<std::byte*>(inputs[o.index].data) + piece * o.step);
+    adding_.execute(stream_, arguments_);
+  }
+
   void add(const Binding& binding) {
-    Operand o{binding.result, binding.index, dnnl::memory(binding.given, cpu(), nullptr), {}, std::nullopt, 0, 0, {}};
+    Operand o{binding.result, binding.index, dnnl::memory(binding.given, cpu(), nullptr), {}, binding.step, std::nullopt, 0, 0, {}};
     if (binding.given == binding.wanted) {
       o.wanted = o.given;
     } else {
@@ -93,10 +109,11 @@ class PrimitiveKernel final : public Kernel {
     if (o.packing) o.packing->execute(stream_, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, {DNNL_ARG_SCRATCHPAD, o.scratchpad}});
   }
 
-  std::function<dnnl::primitive()> build_;
+  std::function<dnnl::primitive()> build_, build_adding_;
+  std::size_t pieces_;
   int threads_;
   dnnl::stream stream_;
-  dnnl::primitive primitive_;
+  dnnl::primitive primitive_, adding_;
   dnnl::memory scratchpad_;
   std::vector<Operand> operands_;
   std::unordered_map<int, dnnl::memory> arguments_;  // share their memory objects with the operands

@@ -44,6 +44,7 @@ struct Binding {
   bool result;   ///< of the kernel: results[index], else operands[index]
   std::size_t index;
   dnnl::memory::desc given, wanted;  ///< as it lies in the arena; as the primitive takes it
+  std::size_t step = 0;              ///< bytes from one piece of a sum to the next; such operands lie as the primitive takes them
 };
 
 struct PrimitivePlan {
@@ -51,7 +52,9 @@ struct PrimitivePlan {
   dnnl::memory::desc scratchpad;
   std::vector<Binding> bindings;
   int threads = 1;
-  std::size_t beyond_scratchpad = 0;  ///< bytes behind the scratchpad that the primitive writes to
+  std::size_t beyond_scratchpad = 0;                   ///< bytes behind the scratchpad that the primitive writes to
+  std::size_t pieces = 1;                              ///< of the sum that the results are
+  std::function<dnnl::primitive()> build_adding = {};  ///< adds a piece after the first to the results
 };
 
 [[nodiscard]] std::unique_ptr<Kernel> make_kernel(PrimitivePlan plan);

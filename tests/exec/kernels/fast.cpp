@@ -55,6 +55,29 @@ TEST_CASE("fast convolutions agree with the reference in any shape") {
   }
 }
 
+TEST_CASE("products of many threads keep no result for each of them") {
+  // dᵀ x of 8,192 tokens: operands and result of 2 GB with GPT-2's words, where a result a thread would be 15 GB on 96 threads
+  const std::vector<std::pair<Shape, Shape>> shapes{{{8192, 50257}, {8192, 768}}, {{8192, 768}, {8192, 768}}, {{4096, 256}, {4096, 256}}};
+  const CpuBackend backend("onednn");
+  const auto& schema = graph::op_table()[graph::op("MatMul")];
+  const graph::Attributes first_transposed{{"trans_a", std::int64_t{1}}};
+  const std::vector<Format> formats(2, Format::Plain);
+  for (const auto& [a, b] : shapes) {
+    const Types operands{graph::TensorType{DType::F32, a}, graph::TensorType{DType::F32, b}},
+        result{graph::TensorType{DType::F32, {a[1], b[1]}}};
+    const double bytes = 4.0 * static_cast<double>(graph::element_count(a) + graph::element_count(b) + a[1] * b[1]);
+    for (const int threads : {2, 16, 96, 192}) {
+      INFO(graph::to_text(a) << " on " << threads << " threads");
+      // one operand may be packed as well
+      CHECK(backend.offer({schema, first_transposed, operands, result, formats, threads}).workspace.value() <= 2 * bytes);
+    }
+  }
+  // 4,500 tokens are three pieces of 1,500
+  const Case pieces{"MatMul", first_transposed, {{4500, 256}, {4500, 192}}};
+  CHECK(compared(pieces, Format::Plain, 96) == "onednn:matmul");
+  CHECK(!compared(in_type(pieces, DType::BF16), Format::Plain, 96).empty());
+}
+
 TEST_CASE("fast outer products agree with the reference, in steps that compute and in those between") {
   struct Shapes {
     Shape x;
