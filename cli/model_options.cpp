@@ -281,9 +281,10 @@ LoadedModel read_model(const ModelOptions& o, Completeness completeness, const f
   if (is_built(o.model)) {
     if (!o.binds.empty())
       throw BadInput("--bind " + o.binds.front(), "a model of the zoo names no sizes; write them as in zoo:resnet50?image=64");
-    auto model = o.model.starts_with("hf:") ? formats::read_hugging_face(o.model) : formats::HuggingFaceModel{o.model, {}};
+    auto model = o.model.starts_with("hf:") ? formats::read_hugging_face(o.model) : formats::HuggingFaceModel{o.model, {}, {}};
     loaded.graph = graph::zoo::build(model.zoo, o.batch);
     loaded.warnings = std::move(model.without);
+    loaded.warnings_of_training = std::move(model.otherwise);
     for (const auto& t : loaded.graph.tensors()) loaded.tensors[t.name] = t.type;
     return loaded;
   }
@@ -390,6 +391,7 @@ graph::TrainingGraph load_training(const ModelOptions& o, std::vector<std::strin
   auto loaded = load_model(o);
   if (use == ModelUse::Train) require_trainable(o, loaded.damage);
   warnings.insert(warnings.end(), loaded.warnings.begin(), loaded.warnings.end());
+  if (use == ModelUse::Train) warnings.insert(warnings.end(), loaded.warnings_of_training.begin(), loaded.warnings_of_training.end());
   auto model = graph::with_initial_values(loaded.graph);
   model = with_element_type(std::move(model), element_type(o), warnings);
   auto options = roles_asked_for(o, loaded.damage);

@@ -43,6 +43,7 @@ struct ModelOptions {
 struct LoadedModel {
   graph::Graph graph;
   std::vector<std::string> warnings;
+  std::vector<std::string> warnings_of_training;  ///< of what costs the same, and trains otherwise
   std::vector<std::string> unresolved;
   std::vector<std::string> unknown_text;             ///< node, operator and reason of operators without a row, a line each
   std::map<std::string, std::int64_t> recognized;    ///< operators that were written as several nodes

@@ -5,6 +5,7 @@
 
 #include "base/join.hpp"
 #include "base/names.hpp"
+#include "base/short_number.hpp"
 #include "formats/hugging_face/architectures.hpp"
 #include "graph/zoo/zoo.hpp"
 
@@ -54,6 +55,26 @@ void refuse_two_numbers_of_experts(const Configuration& c) {
   }
 }
 
+constexpr double kEpsilon = 1e-5;  ///< of the zoo's norms
+
+/// A kind of scaling that changes something.
+bool scales_positions(const Configuration& c, const std::string& key) {
+  if (!c.is_object(key)) return false;
+  const auto scaling = c.part(key);
+  return scaling.text(scaling.has("rope_type") ? "rope_type" : "type", "default") != "default";
+}
+
+std::vector<std::string> other_constants(const Configuration& c) {
+  std::vector<std::string> sentences;
+  for (const char* key : {"rope_scaling", "rope_parameters"})
+    if (scales_positions(c, key))
+      sentences.push_back(std::string(key) + ": frequencies that are scaled for longer contexts are left out, positions turn as without");
+  for (const char* key : {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"})
+    if (const double epsilon = c.number(key, kEpsilon); epsilon != kEpsilon)
+      sentences.push_back(std::string(key) + "=" + short_number(epsilon, 6) + ": norms are built with " + short_number(kEpsilon, 6));
+  return sentences;
+}
+
 }  // namespace
 
 HuggingFaceModel read_hugging_face(std::string_view reference) {
@@ -79,6 +100,7 @@ HuggingFaceModel read_hugging_face(std::string_view reference) {
                             (built == choice.values.end() ? std::string() : "; mtp=" + std::to_string(further) + " adds them"));
   config.refuse_misspelt();
   refuse_two_numbers_of_experts(config);
+  model.otherwise = other_constants(config);
   return model;
 }
 

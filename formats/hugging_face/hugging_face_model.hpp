@@ -8,8 +8,10 @@
 namespace rehearsal::formats {
 
 struct HuggingFaceModel {
-  std::string zoo;                   ///< "zoo:NAME?key=value&..."
-  std::vector<std::string> without;  ///< what the file describes beside the language model, a sentence each
+  std::string zoo;                     ///< "zoo:NAME?key=value&..."
+  std::vector<std::string> without;    ///< what the file describes beside the language model, a sentence each
+  std::vector<std::string> otherwise;  ///< constants that are built with other values than the file's: nothing to sizes and costs, but
+                                       ///< another function to train; a sentence each
 };
 
 /// "hf:PATH/config.json", or the folder that has one, with parameters of the zoo's model behind a '?' that stand over the file's

@@ -195,6 +195,17 @@ TEST_CASE("hybrid decoders are read by their pattern") {
   CHECK_THAT(refused(with(R"("use_bias": true, "hybrid_override_pattern": "ME")")), contains("use_bias: only false is built"));
 }
 
+TEST_CASE("constants that are built otherwise than the file says are named") {
+  const File file(config("llama", R"("rms_norm_eps": 1e-6, "rope_scaling": {"rope_type": "llama3", "factor": 8.0})"));
+  const auto model = read_hugging_face(file.reference());
+  CHECK(model.without.empty());
+  REQUIRE(model.otherwise.size() == 2);
+  CHECK_THAT(model.otherwise[0], contains("rope_scaling: ") && contains("left out"));
+  CHECK_THAT(model.otherwise[1], contains("rms_norm_eps=1e-06: norms are built with 1e-05"));
+  for (const char* same : {R"("rms_norm_eps": 1e-5, "rope_scaling": null)", R"("rope_parameters": {"rope_type": "default"})"})
+    CHECK(read_hugging_face(File(config("llama", same)).reference()).otherwise.empty());
+}
+
 TEST_CASE("what stands behind the file stands over it, and a folder has its config.json") {
   const File file(config("llama", R"("max_position_embeddings": 131072, "rope_theta": 500000.0, "rope_scaling": {"factor": Infinity})"));
   const auto usual = graph::zoo::parse(read_hugging_face(file.reference()).zoo);
