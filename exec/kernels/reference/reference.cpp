@@ -1,5 +1,7 @@
 #include "exec/kernels/reference/reference.hpp"
 
+#include <stdexcept>
+
 namespace rehearsal::exec::reference {
 
 namespace {
@@ -36,6 +38,12 @@ std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, KernelBody bod
     return nullptr;
   }
   return std::make_unique<ReferenceBodyKernel>(request, body);
+}
+
+void Call::require_width(const TensorView& tensor, std::size_t bytes) const {
+  if (tensor.type == nullptr || size_of(tensor.type->dtype) == bytes) return;
+  throw std::logic_error("the kernel of " + std::string(problem.schema.name) + " takes elements of " +
+                         std::string(name(tensor.type->dtype)) + " for some of " + std::to_string(bytes) + " bytes");
 }
 
 std::unique_ptr<Kernel> refuse_type(const KernelRequest& request, DType type, std::string& reason) {

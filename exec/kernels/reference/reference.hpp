@@ -36,10 +36,12 @@ struct Call {
   [[nodiscard]] bool has_output(std::size_t i) const { return i < outputs.size() && outputs[i].data != nullptr; }
   template <class T>
   [[nodiscard]] const T* in(std::size_t i) const {
+    require_width(inputs[i], sizeof(T));
     return inputs[i].as<const T>();
   }
   template <class T>
   [[nodiscard]] T* out(std::size_t i = 0) const {
+    require_width(outputs[i], sizeof(T));
     return outputs[i].as<T>();
   }
   [[nodiscard]] const graph::Shape& in_shape(std::size_t i) const { return problem.inputs[i]->shape; }
@@ -54,6 +56,11 @@ struct Call {
   [[nodiscard]] const graph::Shape& out_global(std::size_t i = 0) const {
     return outputs[i].global_shape ? *outputs[i].global_shape : out_shape(i);
   }
+
+ private:
+  /// Throws std::logic_error where a kernel takes elements of so many bytes for those of a tensor that has others: it would read and write
+  /// beyond it.
+  void require_width(const TensorView&, std::size_t bytes) const;
 };
 
 using KernelBody = void (*)(const Call&);

@@ -121,6 +121,7 @@ std::vector<Array> run_by(const UnderTest& tested, const OneNode& node, DType dt
   if (outputs.empty()) {
     for (auto& type : schema.infer({inputs, {}, node.attributes})) outputs.emplace_back(std::move(type));
   }
+  for (std::size_t i = 0; i < node.output_types.size(); ++i) outputs.at(i)->dtype = node.output_types[i];
   Formats now;
   for (const auto& input : inputs) now.push_back(input && is_image(input->shape) ? node.images : plan::Format::Plain);
   const auto [kernel, device, asked, made] = make({schema, node.attributes, inputs, outputs, now}, tested);

@@ -33,6 +33,7 @@ struct OneNode {
   std::vector<Block> input_blocks = {};          ///< of all operands, or none: the tensors are whole
   std::vector<Block> output_blocks = {};         ///< of all results, or none
   std::vector<graph::Shape> output_shapes = {};  ///< of local results, where they do not follow from local operands
+  std::vector<DType> output_types = {};          ///< of the first results, where a Program gives them others than the operator
   plan::Format images = plan::Format::Plain;     ///< the order in which images among the operands are; arrays here are always plain
 };
 
