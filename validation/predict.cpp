@@ -193,6 +193,7 @@ Preparer::Folded Preparer::folded(const RecordModel& model, std::int64_t batch, 
 }
 
 Prepared Preparer::prepare(const Record& r) {
+  require_form(r);
   Prepared p;
   p.collective = collective_of(r);
   if (p.collective) {

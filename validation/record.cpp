@@ -76,7 +76,10 @@ Field field_of(const Json& value) {
 void read_section(const Json& json, const Section& section, Record& record, std::set<std::string>& unknown) {
   const auto found = json.find(section.key);
   if (found == json.end() || found->is_null()) return;
-  if (!found->is_object()) throw BadInput(std::string(section.key) + " must be an object");
+  if (!found->is_object()) {
+    record.broken = std::string(section.key) + ": must be an object";
+    return;
+  }
   for (const auto& [key, value] : found->items()) {
     if (!known(section.known, key)) unknown.insert(std::string(section.key) + "." + key);
     (record.*section.fields).set(key, field_of(value));
@@ -118,6 +121,24 @@ struct Lines {
 };
 
 }  // namespace
+
+void require_form(const Record& r) {
+  if (!r.broken.empty()) throw Refusal(r.broken);
+  struct Numbers {
+    const char* section;
+    const Fields& fields;
+    std::string_view keys;
+  };
+  const std::array sections{
+      Numbers{"model", r.model, " layers hidden heads kv_heads ffn seq vocab experts topk "},
+      Numbers{"hardware", r.hardware, " count gpus_per_node intra_bw_GBps inter_bw_GBps_per_gpu mem_GiB mem_bw_TBps tdp_W nvlink_domain "},
+      Numbers{"plan", r.plan, " dp tp pp cp ep interleave micro_batch grad_accum global_batch local_batch chunks ranks "},
+      Numbers{"measured", r.measured, {}}};
+  for (const auto& [section, fields, keys] : sections)
+    for (const auto& [key, field] : fields.all())
+      if (known(keys, key) && !field.number && !field.null)
+        throw Refusal(std::string(section) + "." + key + ": is " + field.text + "; it must be a number");
+}
 
 bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 

@@ -42,7 +42,11 @@ struct Record {
   bool complete = true;  ///< every input is in the record
   bool core = true;
   Fields model, hardware, plan, measured;
+  std::string broken;  ///< what is wrong with its form, so that nothing can be said of it
 };
+
+/// Throws Refusal naming the key of a record whose form is broken, or that has a text where a number stands.
+void require_form(const Record&);
 
 struct RecordFile {
   std::vector<Record> records;

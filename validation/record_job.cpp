@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/names.hpp"
+#include "base/short_number.hpp"
 #include "costmodel/accelerator.hpp"
 #include "predict/changes.hpp"
 #include "predict/frameworks/recipe.hpp"
@@ -74,6 +75,20 @@ void set_degrees(const Record& r, RecordJob& job) {
   }
 }
 
+/// A micro-batch that is stated divides the batch of a replica: else a step would have fewer samples than are counted. Authors round.
+void refuse_remainders(const Record& r, const RecordJob& job) {
+  constexpr double kRounded = 1e-3;
+  const double batch = positive(r, "global_batch"), replicas = job.plan.dp, micro = job.micro_batch;
+  const double turns = batch / (replicas * micro);
+  if (batch > 0 && std::fabs(turns - std::round(turns)) > kRounded * turns)
+    throw Refusal("plan.global_batch: " + r.plan.written("global_batch") + " is no multiple of dp=" + std::to_string(job.plan.dp) +
+                  " times a micro-batch of " + short_number(micro, 6));
+  const double stated = positive(r, "grad_accum");
+  if (batch > 0 && stated > 0 && std::fabs(stated - turns) > kRounded * turns)
+    throw Refusal("plan.grad_accum: is " + r.plan.written("grad_accum") + ", and global_batch, dp and micro_batch make it " +
+                  short_number(turns, 6));
+}
+
 /// Sentences of a record that counts tokens (translation): the mean of its corpora.
 void set_batches(const Record& r, RecordJob& job) {
   auto& p = job.plan;
@@ -106,6 +121,8 @@ void set_batches(const Record& r, RecordJob& job) {
   job.micro_batches = static_cast<int>(std::max(1.0, std::round(gb / (p.dp * mb))));
   job.samples = gb;
   job.tokens = job.model.sequence ? gb * job.model.seq : 0;
+  const bool stated = r.plan.number("micro_batch") && r.plan.number("dp") && !(p.pp > 1 && chunks > 0);
+  if (stated && !job.model.translation && !r.plan.truth("spatial_parallel")) refuse_remainders(r, job);
 }
 
 /// Beginnings of what authors write, the more special ones first.
@@ -161,7 +178,11 @@ int interleave_of(const Record& r, const RecordJob& job) {
 /// The stage of ZeRO: a number in the text, or what the text means; where nothing is said, what the sharding strategy of FSDP means.
 int zero_of(const Record& r) {
   constexpr int kMost = 3;
-  if (const auto stage = r.plan.number("zero")) return static_cast<int>(std::clamp<double>(*stage, 0, kMost));
+  if (const auto stage = r.plan.number("zero")) {
+    if (*stage < 0 || *stage > kMost || *stage != std::floor(*stage))
+      throw Refusal("plan.zero: is " + r.plan.written("zero") + "; it must be 0, 1, 2 or 3");
+    return static_cast<int>(*stage);
+  }
   const auto text = r.plan.text("zero");
   if (const auto digit = text.find_first_of("0123"); digit != std::string::npos) return text[digit] - '0';
   if (holds_any(text, {"no", "off", "false"}) && !holds_any(text, {"offload", "not stated"})) return 0;
@@ -199,8 +220,8 @@ std::string precision_text(const Record& r, const RecordJob& job) {
   return text;
 }
 
-/// The row of the optimizer table that moves as many bytes as what a record names.
-std::string optimizer_of(const Record& r, const RecordJob& job) {
+/// The row of the optimizer table that moves as many bytes as what a record names; nothing for names that no row begins.
+std::optional<std::string> known_optimizer(const Record& r) {
   struct Row {
     std::string_view beginning, optimizer;
   };
@@ -208,11 +229,14 @@ std::string optimizer_of(const Record& r, const RecordJob& job) {
                            {"lamb", "lamb"},       {"lion", "lion"},       {"muon", "muon"},           {"lars", "lars"},
                            {"rmsprop", "rmsprop"}, {"adagrad", "adagrad"}, {"momentum", "sgd"},        {"nesterov", "sgd"},
                            {"sgd", "sgd"},         {"fused", "adam"},      {"distributed", "adam"}};
-  if (job.model.block_alone) return "none";
   const auto text = r.plan.text("optimizer");
   const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& known) { return text.starts_with(known.beginning); });
-  if (row != std::end(kRows)) return std::string(row->optimizer);
-  return job.model.sequence ? "adam" : "sgd";
+  return row == std::end(kRows) ? std::nullopt : std::optional(std::string(row->optimizer));
+}
+
+std::string optimizer_of(const Record& r, const RecordJob& job) {
+  if (job.model.block_alone) return "none";
+  return known_optimizer(r).value_or(job.model.sequence ? "adam" : "sgd");
 }
 
 /// Mean tokens of the pieces that documents of exponentially distributed length are cut into: 249 of 512 in the Wikipedia set (MLPerf
@@ -366,6 +390,15 @@ void refuse_contradictions(const Record& r, const plan::Plan& p) {
   if (r.plan.has("zero")) refuse("zero", p.zero, zero_of(r));
 }
 
+/// Words under keys that only some words have a meaning for: what is none of them is taken for what is usual, which the answer then says.
+void name_unknown_words(const Record& r, RecordJob& job) {
+  const auto recompute = dashed(r.plan.text("recompute")), schedule = dashed(r.plan.text("schedule"));
+  const bool no_recompute = holds_any(recompute, {"none", "no", "false", "off", "0", "not-stated"});
+  if (!recompute.empty() && !no_recompute && recompute_rule_of(r) == RecomputeRule::None) job.assumed.push_back("recompute");
+  if (!r.plan.text("optimizer").empty() && !known_optimizer(r)) job.assumed.push_back("optimizer");
+  if (!schedule.empty() && !holds_any(schedule, {"1f1b", "gpipe", "interleaved", "none"})) job.assumed.push_back("schedule");
+}
+
 /// The plan as compact text: every key as `estimate` takes it, and nothing that is usual elsewhere in its place.
 void take_plan(const Record& r, RecordJob& job) {
   try {
@@ -383,6 +416,7 @@ void take_plan(const Record& r, RecordJob& job) {
   if (batch <= 0) throw Refusal("plan.global_batch: is missing");
   job.micro_batch = p.micro_batch ? static_cast<double>(*p.micro_batch) : replica;
   job.micro_batches = static_cast<int>(std::max(1.0, std::floor(replica / job.micro_batch)));
+  refuse_remainders(r, job);
   job.samples = batch;
   job.tokens = batch * job.model.seq;
   const auto& f = *job.framework;
@@ -408,6 +442,7 @@ RecordJob job_of(const Record& r) {
     set_degrees(r, job);
     set_batches(r, job);
     set_modes(r, job);
+    name_unknown_words(r, job);
   }
   if (job.model.sequence && job.model.values.contains("seq")) set_length(r, job);
   if (!job.machine.device_known) job.assumed.push_back("device");

@@ -108,7 +108,7 @@ std::optional<double> plausible(const Fields& h, const char* key, double low, do
 void put_over(Device& d, const Fields& h) {
   if (const auto v = plausible(h, "mem_bw_TBps", 1e-3, 1e3)) d.memory_bandwidth = BytesPerSecond(*v * kTera);
   if (const auto v = plausible(h, "mem_GiB", 0.5, 1e4)) d.memory = Bytes(*v * (1 << 30));
-  if (const auto v = plausible(h, "tdp_W", 1, 1e5)) d.busy_power = Watts(*v);
+  if (const auto v = plausible(h, "tdp_W", 10, 1e5)) d.busy_power = Watts(*v);
 }
 
 /// "8x IB HDR 200", "InfiniBand EDR 100 Gb/s": generation names of one port, bytes per second.
@@ -171,7 +171,7 @@ bool is_tpu(const Device& d) { return d.name.starts_with("TPU"); }
 platforms::IntraLink intra_of(const Record& r, const Device& d, int per_node) {
   const auto& h = r.hardware;
   const std::string text = h.text("network") + " " + h.text("intra_topology");
-  const auto stated = h.number("intra_bw_GBps");
+  const auto stated = plausible(h, "intra_bw_GBps", 1e-2, 1e5);
   const double own = d.link_bandwidth ? d.link_bandwidth->value.value() : 0;
   const double port = stated ? *stated * kMachineGiga : own;
   const bool pcie =
@@ -206,7 +206,7 @@ constexpr Seconds kSwitchLatency{130e-9};
 void set_cards(RecordMachine& machine, const Record& r, int per_node) {
   auto& node = machine.platform.nodes.front();
   const std::string text = r.hardware.text("network") + " " + r.hardware.text("intra_topology");
-  auto share = r.hardware.number("inter_bw_GBps_per_gpu");
+  auto share = plausible(r.hardware, "inter_bw_GBps_per_gpu", 1e-3, 1e4);
   if (share)
     *share *= kMachineGiga;
   else
@@ -260,7 +260,9 @@ RecordMachine machine_of(const Record& r) {
   const double count = h.number_or("count", r.plan.number_or("ranks", degrees));
   if (count < 1 || count > 1e7 || count != std::floor(count)) throw Refusal("hardware.count: must be a whole number from 1 to 10000000");
   machine.devices = static_cast<int>(count);
-  const auto per_node = static_cast<int>(std::clamp(h.number_or("gpus_per_node", 8), 1.0, 1024.0));
+  const double stated = h.number_or("gpus_per_node", 8);
+  if (stated < 1 || stated != std::floor(stated)) throw Refusal("hardware.gpus_per_node: must be a whole number from 1 up");
+  const auto per_node = static_cast<int>(std::min(stated, 1024.0));
   platforms::NodeGroup node;
   node.device = *device;
   node.devices = fabric_size(*device, per_node, machine.devices, h.number("nvlink_domain"));

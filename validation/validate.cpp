@@ -104,9 +104,12 @@ class Judge {
 }  // namespace
 
 void require_measured(const Record& r) {
+  require_form(r);
   if (r.measured.all().empty()) throw Refusal("measured: is empty, so nothing is asked");
   for (const auto& [key, field] : r.measured.all())
     if (const auto value = r.measured.number(key); value && *value < 0) throw Refusal("measured." + key + ": must not be below 0");
+  for (const auto key : kScored)
+    if (r.measured.number(key) == 0.0) throw Refusal("measured." + std::string(key) + ": is 0, which nothing takes");
 }
 
 std::string measured_keys(const Record& r) {
