@@ -319,7 +319,8 @@ namespace {
 /// Operands by place, and a result, that are a number or two for a row: in f32 where the others have 16 bits, as a Program has them.
 struct RowTensors {
   std::vector<std::size_t> operands;
-  std::optional<std::size_t> result = std::nullopt;
+  std::optional<std::size_t> result;
+  std::vector<graph::Shape> results;  ///< shapes of all
 };
 
 void compare_with_rows(const OneNode& node, const RowTensors& rows) {
@@ -327,6 +328,7 @@ void compare_with_rows(const OneNode& node, const RowTensors& rows) {
     INFO(node.op << " in " << name(type));
     const DType of_rows = size_of(type) == 2 ? DType::F32 : type;
     OneNode mixed = node;
+    mixed.output_shapes = rows.results;
     for (const std::size_t i : rows.operands) mixed.inputs[i]->dtype = of_rows;
     if (rows.result) {
       mixed.output_types.assign(*rows.result, type);
@@ -335,7 +337,7 @@ void compare_with_rows(const OneNode& node, const RowTensors& rows) {
     mixed = rounded(mixed, type);
     OneNode exact = mixed;
     for (const std::size_t i : rows.operands) exact.inputs[i]->dtype.reset();
-    exact.output_types.clear();
+    exact.output_types.clear(), exact.output_shapes.clear();
     const auto found = run(mixed, type), expected = run_reference(exact);
     REQUIRE(found.size() == expected.size());
     for (std::size_t i = 0; i < found.size(); ++i)
@@ -351,11 +353,11 @@ TEST_CASE("attention block by block, in every type") {
   // a row that sees nothing of this block
   for (std::size_t i = 140; i < 210; ++i) scores.values[i] = -std::numeric_limits<double>::infinity();
   a.values[4] = -std::numeric_limits<double>::infinity(), a.values[5] = 0;
-  compare_with_rows({"BlockSoftmax", {}, {scores}}, {{}, 1});
-  compare_with_rows({"MergeBlocks", {}, {numbers(shape), a, numbers(shape, 2), b}}, {{1, 3}, 1});
-  compare_with_rows({"BlockWeights", {}, {numbers(shape), b}}, {{1}});
-  compare_with_rows({"RowDot", {}, {numbers(shape), numbers(shape, 2)}}, {{}, 0});
-  compare_with_rows({"BlockSoftmaxGrad", {}, {numbers(shape), positive(shape, 2), numbers(rows, 3)}}, {{2}});
+  compare_with_rows({"BlockSoftmax", {}, {scores}}, {{}, 1, {shape, kept}});
+  compare_with_rows({"MergeBlocks", {}, {numbers(shape), a, numbers(shape, 2), b}}, {{1, 3}, 1, {shape, kept}});
+  compare_with_rows({"BlockWeights", {}, {numbers(shape), b}}, {{1}, std::nullopt, {shape}});
+  compare_with_rows({"RowDot", {}, {numbers(shape), numbers(shape, 2)}}, {{}, 0, {rows}});
+  compare_with_rows({"BlockSoftmaxGrad", {}, {numbers(shape), positive(shape, 2), numbers(rows, 3)}}, {{2}, std::nullopt, {shape}});
 }
 
 }  // namespace rehearsal::exec
