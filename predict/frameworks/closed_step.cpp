@@ -1,6 +1,7 @@
 #include "predict/frameworks/closed_step.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "base/error.hpp"
@@ -326,22 +327,42 @@ std::vector<StepTime> played(const StagedStep& step, const ReplicaKind& lane, in
   return player.ends();
 }
 
-/// Once a pipeline is filled, every round of as many micro-batches as stages takes equally longer, until a host that is ahead, because the
-/// device waited for parameters at first, has nothing left of its lead.
+constexpr double StepTime::*kGrowing[] = {&StepTime::seconds,   &StepTime::bubble, &StepTime::exposed,
+                                          &StepTime::handovers, &StepTime::busy,   &StepTime::host_lead};
+
+/// A step so many micro-batches long and what a further round, one micro-batch for every stage, adds to it.
+struct GrowingStep {
+  std::vector<StepTime> times, next;
+
+  [[nodiscard]] double more(std::size_t stage, double StepTime::*part) const { return next[stage].*part - times[stage].*part; }
+};
+
+/// Whether a further round adds as much to every part as the last one did.
+bool grows_evenly(const GrowingStep& last, const GrowingStep& next) {
+  constexpr double kSame = 1e-6;
+  for (std::size_t s = 0; s < last.times.size(); ++s)
+    for (const auto part : kGrowing)
+      if (std::fabs(next.more(s, part) - last.more(s, part)) > kSame * next.more(s, &StepTime::seconds)) return false;
+  return true;
+}
+
+/// Once a pipeline is filled, every round takes equally longer, until a host that is ahead, because the device waited for parameters at
+/// first, has nothing left of its lead. Where stages have several chunks of unlike length, filling takes more rounds: as many as it takes
+/// until two rounds in a row are alike.
 std::vector<StepTime> stage_times(const StagedStep& step, const ReplicaKind& lane) {
   constexpr int kRounds = 3, kWorthWhile = 2;
   const int stages = step.shape.stages, m = step.shape.micro_batches;
-  if (m <= (kRounds + kWorthWhile) * stages) return played(step, lane, m);
-  const int few = kRounds * stages + m % stages, more = few + stages;
-  auto times = played(step, lane, few);
-  const auto next = played(step, lane, more);
-  const double rounds = static_cast<double>(m - few) / stages;
-  for (std::size_t s = 0; s < times.size(); ++s)
-    for (const auto part :
-         {&StepTime::seconds, &StepTime::bubble, &StepTime::exposed, &StepTime::handovers, &StepTime::busy, &StepTime::host_lead})
-      times[s].*part += rounds * (next[s].*part - times[s].*part);
-  for (auto& t : times) t.seconds += std::max(0.0, -t.host_lead);
-  return times;
+  for (int rounds = kRounds; m > (rounds + kWorthWhile) * stages; rounds *= 2) {
+    const int few = rounds * stages + m % stages;
+    GrowingStep grown{played(step, lane, few), played(step, lane, few + stages)};
+    if (step.shape.chunks > 1 && !grows_evenly(grown, {grown.next, played(step, lane, few + 2 * stages)})) continue;
+    auto times = grown.times;
+    for (std::size_t s = 0; s < times.size(); ++s)
+      for (const auto part : kGrowing) times[s].*part += (static_cast<double>(m - few) / stages) * grown.more(s, part);
+    for (auto& t : times) t.seconds += std::max(0.0, -t.host_lead);
+    return times;
+  }
+  return played(step, lane, m);
 }
 
 /// The step of the stage that the others wait for: its own time, and what it waits after that until all have ended.
