@@ -1,6 +1,6 @@
 #pragma once
 // How operators of a file become nodes of a graph. A row per operator and range of versions; each file of formats/onnx/ops/ contributes a
-// family. To add an operator or a version: one row.
+// family. To add an operator or a version: one row, or its name in kSameSince of elementwise.cpp.
 
 #include <cstdint>
 #include <limits>

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "base/error.hpp"
+#include "base/words.hpp"
 
 namespace rehearsal::formats {
 namespace {
@@ -17,8 +18,11 @@ struct OperandUse {
   std::string_view op;
   unsigned weights = 0, state = 0, untrained = 0;
 };
-constexpr unsigned kAllOperands = ~0U;
-constexpr unsigned kAfterFirst = kAllOperands << 1;
+/// Operators of which no operand is trained, and those of which the first alone may be.
+constexpr std::string_view kNoneTrained =
+    "Range ConstantOfShape Mod Equal Less Greater LessOrEqual GreaterOrEqual OneHot Shape Size RandomUniformLike RandomNormalLike";
+constexpr std::string_view kFirstTrained =
+    "Resize Upsample Pad Clip Dropout SoftmaxCrossEntropyLoss NegativeLogLikelihoodLoss QuantizeLinear DequantizeLinear RotaryEmbedding";
 constexpr OperandUse kOperandUses[] = {
     {"Conv", 0b110},
     {"ConvTranspose", 0b110},
@@ -33,32 +37,9 @@ constexpr OperandUse kOperandUses[] = {
     {"LSTM", 0b10001110},
     {"GRU", 0b1110},
     {"RNN", 0b1110},
-    {"Resize", 0, 0, kAfterFirst},
-    {"Upsample", 0, 0, kAfterFirst},
-    {"Pad", 0, 0, kAfterFirst},
-    {"Clip", 0, 0, kAfterFirst},
-    {"Dropout", 0, 0, kAfterFirst},
-    {"SoftmaxCrossEntropyLoss", 0, 0, kAfterFirst},
-    {"NegativeLogLikelihoodLoss", 0, 0, kAfterFirst},
     {"Pow", 0, 0, 0b10},
     {"Where", 0, 0, 0b1},
-    {"Range", 0, 0, kAllOperands},
-    {"ConstantOfShape", 0, 0, kAllOperands},
-    {"Mod", 0, 0, kAllOperands},
-    {"Equal", 0, 0, kAllOperands},
-    {"Less", 0, 0, kAllOperands},
-    {"Greater", 0, 0, kAllOperands},
-    {"LessOrEqual", 0, 0, kAllOperands},
-    {"GreaterOrEqual", 0, 0, kAllOperands},
-    {"OneHot", 0, 0, kAllOperands},
     {"CastLike", 0, 0, 0b10},
-    {"Shape", 0, 0, kAllOperands},
-    {"Size", 0, 0, kAllOperands},
-    {"RandomUniformLike", 0, 0, kAllOperands},
-    {"RandomNormalLike", 0, 0, kAllOperands},
-    {"QuantizeLinear", 0, 0, kAfterFirst},
-    {"DequantizeLinear", 0, 0, kAfterFirst},
-    {"RotaryEmbedding", 0, 0, kAfterFirst},
 };
 constexpr std::array<std::string_view, 13> kPassThrough = {"Cast",    "CastLike",        "Reshape", "Transpose", "Unsqueeze",
                                                            "Squeeze", "Flatten",         "Slice",   "Concat",    "Split",
@@ -72,6 +53,7 @@ bool has_operand(unsigned mask, int i) { return (mask >> std::min(i, 31) & 1U) !
 
 unsigned use_of(const onnx::NodeProto& node, int operand) {
   const std::string& op = node.op_type();
+  if (has_word(kNoneTrained, op) || (operand > 0 && has_word(kFirstTrained, op))) return kUntrainedUse;
   const auto* row = std::find_if(std::begin(kOperandUses), std::end(kOperandUses), [&](const OperandUse& use) { return use.op == op; });
   if (row != std::end(kOperandUses)) {
     if (has_operand(row->weights, operand)) return is_normalization(op) ? kWeightUse | kNormUse : kWeightUse;

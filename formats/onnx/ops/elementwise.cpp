@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/words.hpp"
 #include "formats/onnx/ops/import_families.hpp"
 
 namespace rehearsal::formats {
@@ -223,6 +224,17 @@ void identity(NodeImport& n) {
   n.set(0, stored && n.is_separate(0) ? n.copy_of_stored(n.input(0), 0) : n.input(0));
 }
 
+/// Operators of same() by the version that they are in since.
+constexpr std::pair<std::int64_t, std::string_view> kSameSince[] = {
+    {1, "Not Relu Sigmoid Tanh Exp Log Sqrt Neg Abs Reciprocal Floor Ceil Softplus Softsign"},
+    {7, "Sin Cos Atan Tan Asin Acos"},
+    {9, "Where Erf Sinh Cosh Asinh Acosh Atanh Sign IsNaN"},
+    {11, "Round"},
+    {12, "LessOrEqual GreaterOrEqual"},
+    {14, "HardSwish"},
+    {18, "BitwiseAnd BitwiseOr BitwiseXor Mish"},
+};
+
 constexpr ImportRow kElementwiseRows[] = {
     {kDefaultDomain, "Add", 1, kNewest, add},
     {kDefaultDomain, "Sub", 1, kNewest, binary},
@@ -233,9 +245,6 @@ constexpr ImportRow kElementwiseRows[] = {
     {kDefaultDomain, "BitShift", 11, kNewest, bit_shift},
     {kDefaultDomain, "BitwiseNot", 18, kNewest, bitwise_not},
     {kDefaultDomain, "SwiGLU", 28, kNewest, swiglu},
-    {kDefaultDomain, "BitwiseAnd", 18, kNewest, same},
-    {kDefaultDomain, "BitwiseOr", 18, kNewest, same},
-    {kDefaultDomain, "BitwiseXor", 18, kNewest, same},
     {kDefaultDomain, "Sum", 1, kNewest, fold_operands},
     {kDefaultDomain, "Mean", 1, kNewest, fold_operands},
     {kDefaultDomain, "Max", 1, kNewest, fold_operands},
@@ -243,45 +252,11 @@ constexpr ImportRow kElementwiseRows[] = {
     {kDefaultDomain, "Equal", 1, kNewest, binary},
     {kDefaultDomain, "Less", 1, kNewest, less},
     {kDefaultDomain, "Greater", 1, kNewest, binary},
-    {kDefaultDomain, "LessOrEqual", 12, kNewest, same},
-    {kDefaultDomain, "GreaterOrEqual", 12, kNewest, same},
     {kDefaultDomain, "And", 1, kNewest, binary},
     {kDefaultDomain, "Or", 1, kNewest, binary},
     {kDefaultDomain, "Xor", 1, kNewest, binary},
-    {kDefaultDomain, "Not", 1, kNewest, same},
-    {kDefaultDomain, "Where", 9, kNewest, same},
-    {kDefaultDomain, "Relu", 1, kNewest, same},
-    {kDefaultDomain, "Sigmoid", 1, kNewest, same},
-    {kDefaultDomain, "Tanh", 1, kNewest, same},
-    {kDefaultDomain, "Exp", 1, kNewest, same},
-    {kDefaultDomain, "Log", 1, kNewest, same},
-    {kDefaultDomain, "Sqrt", 1, kNewest, same},
-    {kDefaultDomain, "Neg", 1, kNewest, same},
-    {kDefaultDomain, "Abs", 1, kNewest, same},
-    {kDefaultDomain, "Erf", 9, kNewest, same},
     {kDefaultDomain, "Erfc", 1, kNewest, complementary_erf},
-    {kDefaultDomain, "Reciprocal", 1, kNewest, same},
-    {kDefaultDomain, "Sin", 7, kNewest, same},
-    {kDefaultDomain, "Cos", 7, kNewest, same},
-    {kDefaultDomain, "Atan", 7, kNewest, same},
-    {kDefaultDomain, "Tan", 7, kNewest, same},
-    {kDefaultDomain, "Asin", 7, kNewest, same},
-    {kDefaultDomain, "Acos", 7, kNewest, same},
-    {kDefaultDomain, "Sinh", 9, kNewest, same},
-    {kDefaultDomain, "Cosh", 9, kNewest, same},
-    {kDefaultDomain, "Asinh", 9, kNewest, same},
-    {kDefaultDomain, "Acosh", 9, kNewest, same},
-    {kDefaultDomain, "Atanh", 9, kNewest, same},
-    {kDefaultDomain, "Floor", 1, kNewest, same},
-    {kDefaultDomain, "Ceil", 1, kNewest, same},
-    {kDefaultDomain, "Round", 11, kNewest, same},
-    {kDefaultDomain, "Sign", 9, kNewest, same},
-    {kDefaultDomain, "IsNaN", 9, kNewest, same},
     {kDefaultDomain, "IsInf", 10, kNewest, is_infinite},
-    {kDefaultDomain, "Softplus", 1, kNewest, same},
-    {kDefaultDomain, "Softsign", 1, kNewest, same},
-    {kDefaultDomain, "HardSwish", 14, kNewest, same},
-    {kDefaultDomain, "Mish", 18, kNewest, same},
     {kDefaultDomain, "LeakyRelu", 1, kNewest, leaky_relu},
     {kDefaultDomain, "Elu", 1, kNewest, with_alpha_of_one},
     {kDefaultDomain, "Celu", 12, kNewest, with_alpha_of_one},
@@ -304,6 +279,14 @@ constexpr ImportRow kElementwiseRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> elementwise_rows() { return kElementwiseRows; }
+std::span<const ImportRow> elementwise_rows() {
+  static const auto kAll = [] {
+    std::vector<ImportRow> rows(std::begin(kElementwiseRows), std::end(kElementwiseRows));
+    for (const auto& [since, names] : kSameSince)
+      for (const auto name : words_of(names)) rows.push_back({kDefaultDomain, name, since, kNewest, same});
+    return rows;
+  }();
+  return kAll;
+}
 
 }  // namespace rehearsal::formats

@@ -1,8 +1,9 @@
 #include "formats/onnx/rebatch/batch_rules.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+
+#include "base/words.hpp"
 
 namespace rehearsal::formats {
 namespace {
@@ -341,30 +342,14 @@ void rows_of_all(RebatchRule& r) {
   }
 }
 
+/// Operators of the rule elementwise().
+constexpr std::string_view kElementByElement =
+    "Add Sub Pow Mod Max Min Sum Mean Where And Or Xor Equal Less Greater LessOrEqual GreaterOrEqual PRelu BitwiseAnd BitwiseOr "
+    "BitShift";
+
 constexpr RuleRow kRules[] = {
-    {"Add", elementwise},
-    {"Sub", elementwise},
     {"Mul", scaled},
     {"Div", scaled},
-    {"Pow", elementwise},
-    {"Mod", elementwise},
-    {"Max", elementwise},
-    {"Min", elementwise},
-    {"Sum", elementwise},
-    {"Mean", elementwise},
-    {"Where", elementwise},
-    {"And", elementwise},
-    {"Or", elementwise},
-    {"Xor", elementwise},
-    {"Equal", elementwise},
-    {"Less", elementwise},
-    {"Greater", elementwise},
-    {"LessOrEqual", elementwise},
-    {"GreaterOrEqual", elementwise},
-    {"PRelu", elementwise},
-    {"BitwiseAnd", elementwise},
-    {"BitwiseOr", elementwise},
-    {"BitShift", elementwise},
     {"Reshape", reshape},
     {"Flatten", flatten},
     {"Unsqueeze", unsqueeze},
@@ -397,40 +382,16 @@ constexpr RuleRow kRules[] = {
 };
 
 /// Results of these may have no row per sample although operands do.
-constexpr std::array<std::string_view, 30> kWithoutRows = {"Shape",
-                                                           "Size",
-                                                           "ReduceSum",
-                                                           "ReduceMean",
-                                                           "ReduceMax",
-                                                           "ReduceMin",
-                                                           "ReduceProd",
-                                                           "ReduceL1",
-                                                           "ReduceL2",
-                                                           "ReduceLogSum",
-                                                           "ReduceLogSumExp",
-                                                           "ReduceSumSquare",
-                                                           "ArgMax",
-                                                           "ArgMin",
-                                                           "MatMul",
-                                                           "Gemm",
-                                                           "Einsum",
-                                                           "SoftmaxCrossEntropyLoss",
-                                                           "NegativeLogLikelihoodLoss",
-                                                           "BatchNormalization",
-                                                           "Loop",
-                                                           "Scan",
-                                                           "If",
-                                                           "Dropout",
-                                                           "MaxUnpool",
-                                                           "SequenceAt",
-                                                           "SequenceLength",
-                                                           "LSTM",
-                                                           "GRU",
-                                                           "RNN"};
+constexpr std::string_view kWithoutRows =
+    "Shape Size ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare "
+    "ArgMax ArgMin MatMul Gemm Einsum SoftmaxCrossEntropyLoss NegativeLogLikelihoodLoss BatchNormalization Loop Scan If Dropout "
+    "MaxUnpool SequenceAt SequenceLength LSTM GRU RNN";
 
 }  // namespace
 
 const RuleRow* find_rule(std::string_view op) {
+  static constexpr RuleRow kElementwise{{}, elementwise};
+  if (has_word(kElementByElement, op)) return &kElementwise;
   const auto* row = std::find_if(std::begin(kRules), std::end(kRules), [&](const RuleRow& rule) { return rule.op == op; });
   return row == std::end(kRules) ? nullptr : row;
 }
@@ -443,7 +404,7 @@ void apply_rule(BatchTrace& trace, std::size_t visit, NodeImport& node) {
 }
 
 void RebatchRule::require_rows() const {
-  if (std::find(kWithoutRows.begin(), kWithoutRows.end(), visit_.op) != kWithoutRows.end()) return;
+  if (has_word(kWithoutRows, visit_.op)) return;
   const auto end = visit_.op == "CastLike" ? visit_.operands.begin() + 1 : visit_.operands.end();
   const bool reads = std::any_of(visit_.operands.begin(), end, [&](graph::TensorId t) {
     return t != graph::TensorId::None && varies(trace_.law_of(t, node_.builder()));

@@ -1,5 +1,5 @@
 #pragma once
-// What each operator asks of its operands when the batch changes. To teach an operator: one row in batch_rules.cpp.
+// What each operator asks of its operands when the batch changes. To teach an operator: one row in batch_rules.cpp, or a name.
 
 #include <string_view>
 
