@@ -4,12 +4,15 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "base/words.hpp"
 
 namespace rehearsal::exchange {
 
-void sort_rest(const Flags& flags, std::span<const IdleKey> idle, Found& found) {
+void sort_rest(const Flags& flags, std::span<const IdleKeys> idle, Found& found) {
   for (const auto& key : flags.rest()) {
-    const auto row = std::ranges::find_if(idle, [&](const IdleKey& known) { return key.starts_with(known.beginning); });
+    const auto row = std::ranges::find_if(idle, [&](const IdleKeys& known) {
+      return std::ranges::any_of(rehearsal::words_of(known.beginnings), [&](auto beginning) { return key.starts_with(beginning); });
+    });
     if (row != idle.end())
       found.left_out.push_back({key, std::string(row->reason)});
     else

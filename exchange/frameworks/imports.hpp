@@ -18,12 +18,12 @@ struct Found {
   }
 };
 
-/// Keys that begin so say nothing about a step, and why.
-struct IdleKey {
-  std::string_view beginning, reason;
+/// Why keys that begin so say nothing about a step.
+struct IdleKeys {
+  std::string_view reason, beginnings;
 };
-/// What nobody asked for is left out with its reason, or refused.
-void sort_rest(const Flags&, std::span<const IdleKey>, Found&);
+/// What nobody asked for is left out with the reason of the first row that has its beginning, or refused.
+void sort_rest(const Flags&, std::span<const IdleKeys>, Found&);
 /// Throws Refusal with a line for everything that was refused.
 void require_nothing_refused(const Found&, const std::string& file);
 

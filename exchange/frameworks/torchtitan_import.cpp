@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <ranges>
 #include <sstream>
 
 #include "base/error.hpp"
@@ -16,8 +15,7 @@
 namespace rehearsal::exchange {
 namespace {
 
-/// A reason and the beginnings of keys that it is given for.
-constexpr std::pair<std::string_view, std::string_view> kIdleKeys[] = {
+constexpr IdleKeys kIdleKeys[] = {
     {"folders and names", "job."},
     {"logs", "profiling. profiler. metrics. model.print_after_conversion"},
     {"logs and time-outs", "comm."},
@@ -257,12 +255,7 @@ void read_optimizer(TitanReader& r) {
   r.found.job.clip_norm = norm == "float(inf)" ? 0 : r.keys.number("training.max_norm").value_or(1);
 }
 
-void sort_titan_rest(TitanReader& r) {
-  std::vector<IdleKey> idle;
-  for (const auto& [reason, beginnings] : kIdleKeys)
-    for (const auto part : std::views::split(beginnings, ' ')) idle.push_back({std::string_view(part.begin(), part.end()), reason});
-  sort_rest(r.keys, idle, r.found);
-}
+void sort_titan_rest(TitanReader& r) { sort_rest(r.keys, kIdleKeys, r.found); }
 
 }  // namespace
 
