@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/words.hpp"
 #include "costmodel/embedded_constants.hpp"
 #include "platforms/strict_json.hpp"
 
@@ -15,81 +16,26 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct NameRow {
-  Coefficient coefficient;
-  std::string_view name;
-};
-constexpr NameRow kNames[] = {
-    {Coefficient::Matmul16bitVolta, "matmul_16bit_volta"},
-    {Coefficient::Matmul16bitAmpere, "matmul_16bit_ampere"},
-    {Coefficient::Matmul16bitHopper, "matmul_16bit_hopper"},
-    {Coefficient::Matmul16bitBlackwell, "matmul_16bit_blackwell"},
-    {Coefficient::Matmul16bitBlackwellUltra, "matmul_16bit_blackwell_ultra"},
-    {Coefficient::Matmul16bitCdna, "matmul_16bit_cdna"},
-    {Coefficient::Matmul16bitConsumer, "matmul_16bit_consumer"},
-    {Coefficient::Matmul16bitOther, "matmul_16bit_other"},
-    {Coefficient::MatmulCpu, "matmul_cpu"},
-    {Coefficient::MatmulTf32, "matmul_tf32"},
-    {Coefficient::MatmulF32, "matmul_f32"},
-    {Coefficient::MatmulF32Old, "matmul_f32_old"},
-    {Coefficient::Convolution16bit, "convolution_16bit"},
-    {Coefficient::ConvolutionF32, "convolution_f32"},
-    {Coefficient::ConvolutionTf32, "convolution_tf32"},
-    {Coefficient::ConvolutionPascal, "convolution_pascal"},
-    {Coefficient::Winograd, "winograd"},
-    {Coefficient::DepthwiseF32, "depthwise_f32"},
-    {Coefficient::BatchedMatmul, "batched_matmul"},
-    {Coefficient::FlashAttention, "flash_attention"},
-    {Coefficient::FlashAttentionTuned, "flash_attention_tuned"},
-    {Coefficient::FlashAttentionHopper, "flash_attention_hopper"},
-    {Coefficient::MemoryGddrVolta, "memory_gddr_volta"},
-    {Coefficient::MemoryPascal, "memory_pascal"},
-    {Coefficient::MemoryAmpere, "memory_ampere"},
-    {Coefficient::MemoryHopper, "memory_hopper"},
-    {Coefficient::MemoryCpu, "memory_cpu"},
-    {Coefficient::MemoryDepthwise, "memory_depthwise"},
-    {Coefficient::ElementwiseUnoptimised, "elementwise_unoptimised"},
-    {Coefficient::HostSecondsPerKernel, "host_seconds_per_kernel"},
-    {Coefficient::HostEager, "host_eager"},
-    {Coefficient::HostStatic, "host_static"},
-    {Coefficient::GapQueued, "gap_queued"},
-    {Coefficient::GapCaptured, "gap_captured"},
-    {Coefficient::LinkNvlink, "link_nvlink"},
-    {Coefficient::LinkPcie, "link_pcie"},
-    {Coefficient::LinkInfiniband, "link_infiniband"},
-    {Coefficient::LinkEthernet, "link_ethernet"},
-    {Coefficient::CollectiveMemoryPasses, "collective_memory_passes"},
-    {Coefficient::CollectiveLaunch, "collective_launch"},
-    {Coefficient::CollectiveStep, "collective_step"},
-    {Coefficient::CollectiveNodeStep, "collective_node_step"},
-    {Coefficient::Congestion, "congestion"},
-    {Coefficient::OverlapInterference, "overlap_interference"},
-    {Coefficient::OverlapInterferenceTuned, "overlap_interference_tuned"},
-    {Coefficient::ShardedOverlap, "sharded_overlap"},
-    {Coefficient::TensorOverlap, "tensor_overlap"},
-    {Coefficient::Spread, "spread"},
-    {Coefficient::CoordinationHorovod, "coordination_horovod"},
-    {Coefficient::CoordinationDdp, "coordination_ddp"},
-    {Coefficient::OptimizerBytes, "optimizer_bytes"},
-    {Coefficient::PowerBase, "power_base"},
-    {Coefficient::PowerMatrix, "power_matrix"},
-    {Coefficient::PowerMemory, "power_memory"},
-    {Coefficient::PowerPascal, "power_pascal"},
-    {Coefficient::ClockFloor, "clock_floor"},
-    {Coefficient::HostPower8, "host_power_8"},
-    {Coefficient::MemoryReserveDeepspeed, "memory_reserve_deepspeed"},
-    {Coefficient::MemoryFactorDeepspeed, "memory_factor_deepspeed"},
-    {Coefficient::MemoryReservePytorch, "memory_reserve_pytorch"},
-    {Coefficient::MemoryFactorPytorch, "memory_factor_pytorch"},
-    {Coefficient::MemoryReserveStatic, "memory_reserve_static"},
-    {Coefficient::MemoryFactorStatic, "memory_factor_static"},
-};
-static_assert(std::size(kNames) == kCoefficients);
+constexpr auto kNames = [] {
+  constexpr std::string_view kInOrder =
+      "matmul_16bit_volta matmul_16bit_ampere matmul_16bit_hopper matmul_16bit_blackwell matmul_16bit_blackwell_ultra matmul_16bit_cdna "
+      "matmul_16bit_consumer matmul_16bit_other matmul_cpu matmul_tf32 matmul_f32 matmul_f32_old convolution_16bit convolution_f32 "
+      "convolution_tf32 convolution_pascal winograd depthwise_f32 batched_matmul flash_attention flash_attention_tuned "
+      "flash_attention_hopper memory_gddr_volta memory_pascal memory_ampere memory_hopper memory_cpu memory_depthwise "
+      "elementwise_unoptimised host_seconds_per_kernel host_eager host_static gap_queued gap_captured link_nvlink link_pcie "
+      "link_infiniband link_ethernet collective_memory_passes collective_launch collective_step collective_node_step congestion "
+      "overlap_interference overlap_interference_tuned sharded_overlap tensor_overlap spread coordination_horovod coordination_ddp "
+      "optimizer_bytes power_base power_matrix power_memory power_pascal clock_floor host_power_8 memory_reserve_deepspeed "
+      "memory_factor_deepspeed memory_reserve_pytorch memory_factor_pytorch memory_reserve_static memory_factor_static";
+  static_assert(words_of(kInOrder).size() == kCoefficients);
+  std::array<std::string_view, kCoefficients> names;
+  std::ranges::copy(words_of(kInOrder), names.begin());
+  return names;
+}();
 
 std::optional<Coefficient> find(std::string_view wanted) {
-  for (const auto& row : kNames)
-    if (row.name == wanted) return row.coefficient;
-  return std::nullopt;
+  const auto* found = std::ranges::find(kNames, wanted);
+  return found == kNames.end() ? std::nullopt : std::optional(static_cast<Coefficient>(found - kNames.begin()));
 }
 
 void read_row(const Json& row, ConstantsFile& file, std::array<bool, kCoefficients>& seen, const std::string& where) {
@@ -115,7 +61,7 @@ void read_row(const Json& row, ConstantsFile& file, std::array<bool, kCoefficien
 
 }  // namespace
 
-std::string_view name(Coefficient c) { return kNames[static_cast<std::size_t>(c)].name; }
+std::string_view name(Coefficient c) { return kNames[static_cast<std::size_t>(c)]; }
 
 double FittedEvidence::widening(const platforms::Device& device) const {
   return std::ranges::find(devices, device.name) == devices.end() ? kUnseenDevice : 1;
@@ -176,17 +122,17 @@ ConstantsFile constants_from_json_text(const std::string& text, const std::strin
     throw BadInput(where, platforms::reason_of(error));
   }
   const auto missing = std::find(seen.begin(), seen.end(), false);
-  if (missing != seen.end()) throw BadInput(where, "constants: '" + std::string(kNames[missing - seen.begin()].name) + "' is missing");
+  if (missing != seen.end()) throw BadInput(where, "constants: '" + std::string(kNames[missing - seen.begin()]) + "' is missing");
   if (!file.evidence.log_factor.contains("default")) throw BadInput(where, "intervals: 'default' is missing");
   return file;
 }
 
 std::string to_json_text(const ConstantsFile& file) {
   std::string rows;
-  for (const auto& row : kNames) {
-    const auto& facts = file.facts[static_cast<std::size_t>(row.coefficient)];
-    const Json json{{"name", row.name},
-                    {"value", file.values[row.coefficient]},
+  for (std::size_t i = 0; i < kCoefficients; ++i) {
+    const auto& facts = file.facts[i];
+    const Json json{{"name", kNames[i]},
+                    {"value", file.values[static_cast<Coefficient>(i)]},
                     {"status", facts.fitted ? "fitted" : "fixed"},
                     {"low", facts.low},
                     {"high", facts.high},
