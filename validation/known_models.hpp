@@ -17,7 +17,7 @@ struct KnownShape {
   int layers, hidden, heads, kv_heads, ffn, vocab, seq;
   std::map<std::string, std::int64_t> more = {};  ///< further parameters of the zoo's model: experts, widths of heads, norms
 };
-/// The row whose name is the longest that stands in `name` (dashed()); nothing where none does.
+/// The row whose name is the longest that stands in `name` (dashed()), with or without the dashes beside letters; nothing where none does.
 [[nodiscard]] std::optional<KnownShape> known_shape(const std::string& name);
 /// A decoder with as many parameters as its name says ("GPT 22B"), or else `parameters`, in usual proportions; feed-forward width,
 /// vocabulary and sequence are 0. Nothing where neither says it.

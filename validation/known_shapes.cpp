@@ -23,7 +23,6 @@ const KnownShape kShapes[] = {
     {"gpt-neo-2.7b", 32, 2560, 20, 20, 10240, 50257, 2048},
     {"gptj", 28, 4096, 16, 16, 16384, 50400, 2048},
     {"gpt-2-1.5b", 48, 1600, 25, 25, 6400, 50257, 1024},
-    {"gpt2-1.5b", 48, 1600, 25, 25, 6400, 50257, 1024},
     {"turing-nlg", 78, 4256, 28, 28, 17024, 51200, 1024},
     {"megatron-8.3b", 72, 3072, 24, 24, 12288, 51200, 1024},
     {"megatron-3.9b", 48, 2560, 40, 40, 10240, 30522, 512},
@@ -55,10 +54,6 @@ const KnownShape kShapes[] = {
     {"qwen2.5-14b", 48, 5120, 40, 8, 13824, 152064, 4096},
     {"qwen-72b", 80, 8192, 64, 64, 24576, 152064, 4096},
     {"deepseek-67b", 95, 8192, 64, 8, 22016, 102400, 4096},
-    {"gemma-3-4b", 34, 2560, 8, 4, 10240, 262144, 8192},
-    {"gemma3-4b", 34, 2560, 8, 4, 10240, 262144, 8192},
-    {"gemma-3-27b", 62, 5376, 32, 16, 21504, 262144, 8192},
-    {"gemma3-27b", 62, 5376, 32, 16, 21504, 262144, 8192},
     {"phi-1.5", 24, 2048, 32, 32, 8192, 51200, 2048},
     {"phi-3-medium", 40, 5120, 40, 10, 17920, 32064, 4096},
     {"phi-4", 40, 5120, 40, 10, 17920, 100352, 4096},
@@ -74,27 +69,18 @@ const KnownShape kShapes[] = {
     {"smollm3-3b", 36, 2048, 16, 4, 11008, 128256, 4096},
     {"nemotron-4-340b", 96, 18432, 96, 8, 73728, 256000, 4096},
     {"transformer-xl-base", 16, 512, 8, 8, 2048, 0, 192},
-    {"transformerxl-base", 16, 512, 8, 8, 2048, 0, 192},
-    {"transformerxlbase", 16, 512, 8, 8, 2048, 0, 192},
     {"txl-base", 16, 512, 8, 8, 2048, 0, 192},
     {"transformer-xl-large", 18, 1024, 16, 16, 4096, 0, 384},
-    {"transformerxl-large", 18, 1024, 16, 16, 4096, 0, 384},
-    {"transformerxllarge", 18, 1024, 16, 16, 4096, 0, 384},
     {"txl-large", 18, 1024, 16, 16, 4096, 0, 384},
     {"albert-large", 24, 1024, 16, 16, 4096, 30000, 512},
     {"albert-xlarge", 24, 2048, 16, 16, 8192, 30000, 512},
     {"albert-xxlarge", 12, 4096, 64, 64, 16384, 30000, 512},
     {"bert-huge", 32, 1280, 16, 16, 5120, 30522, 512},
     {"gpt2-xl", 48, 1600, 25, 25, 6400, 50257, 1024},
-    {"gpt-2-xl", 48, 1600, 25, 25, 6400, 50257, 1024},
     {"gpt2-large", 36, 1280, 20, 20, 5120, 50257, 1024},
     {"gpt2-medium", 24, 1024, 16, 16, 4096, 50257, 1024},
-    {"gpt-2-medium", 24, 1024, 16, 16, 4096, 50257, 1024},
     {"gpt2-small", 12, 768, 12, 12, 3072, 50257, 1024},
-    {"gpt-2-small", 12, 768, 12, 12, 3072, 50257, 1024},
     {"gpt-3-175b", 96, 12288, 96, 96, 49152, 51200, 2048},
-    {"gpt3-175b", 96, 12288, 96, 96, 49152, 51200, 2048},
-    {"gpt-j", 28, 4096, 16, 16, 16384, 50400, 2048},
     {"neox-20b", 44, 6144, 64, 64, 24576, 50432, 2048},
     {"pythia-1b", 16, 2048, 8, 8, 8192, 50304, 2048},
     {"pythia-6.9b", 32, 4096, 32, 32, 16384, 50432, 2048},
@@ -124,32 +110,22 @@ const KnownShape kShapes[] = {
     {"tinyllama", 22, 2048, 32, 4, 5632, 32000, 2048},
     {"llama-1b", 16, 2048, 32, 8, 8192, 128256, 4096},
     {"llama-3.2-1b", 16, 2048, 32, 8, 8192, 128256, 8192},
-    {"llama3.2-1b", 16, 2048, 32, 8, 8192, 128256, 8192},
     {"llama-3.2-3b", 28, 3072, 24, 8, 8192, 128256, 8192},
-    {"llama3.2-3b", 28, 3072, 24, 8, 8192, 128256, 8192},
     {"llama-7b", 32, 4096, 32, 32, 11008, 32000, 2048},
     {"llama-13b", 40, 5120, 40, 40, 13824, 32000, 2048},
     {"llama-30b", 60, 6656, 52, 52, 17920, 32000, 2048},
     {"llama-33b", 60, 6656, 52, 52, 17920, 32000, 2048},
     {"llama-65b", 80, 8192, 64, 64, 22016, 32000, 2048},
     {"llama-2-7b", 32, 4096, 32, 32, 11008, 32000, 4096},
-    {"llama2-7b", 32, 4096, 32, 32, 11008, 32000, 4096},
     {"llama-2-13b", 40, 5120, 40, 40, 13824, 32000, 4096},
-    {"llama2-13b", 40, 5120, 40, 40, 13824, 32000, 4096},
     {"llama-2-34b", 48, 8192, 64, 8, 22016, 32000, 4096},
     {"llama-2-70b", 80, 8192, 64, 8, 28672, 32000, 4096},
-    {"llama2-70b", 80, 8192, 64, 8, 28672, 32000, 4096},
     {"llama-3-8b", 32, 4096, 32, 8, 14336, 128256, 8192},
-    {"llama3-8b", 32, 4096, 32, 8, 14336, 128256, 8192},
     {"llama-3.1-8b", 32, 4096, 32, 8, 14336, 128256, 8192},
-    {"llama3.1-8b", 32, 4096, 32, 8, 14336, 128256, 8192},
     {"llama-3-70b", 80, 8192, 64, 8, 28672, 128256, 8192},
-    {"llama3-70b", 80, 8192, 64, 8, 28672, 128256, 8192},
     {"llama-3.1-70b", 80, 8192, 64, 8, 28672, 128256, 8192},
-    {"llama3.1-70b", 80, 8192, 64, 8, 28672, 128256, 8192},
     {"llama-3.3-70b", 80, 8192, 64, 8, 28672, 128256, 8192},
     {"llama-3.1-405b", 126, 16384, 128, 8, 53248, 128256, 8192},
-    {"llama3.1-405b", 126, 16384, 128, 8, 53248, 128256, 8192},
     {"llama3-405b", 126, 16384, 128, 8, 53248, 128256, 8192},
 };
 
@@ -161,23 +137,14 @@ constexpr PresetRow kPresets[] = {
     {"gemma-2b", "gemma-2b"},
     {"gemma-7b", "gemma-7b"},
     {"gemma2-2b", "gemma2-2b"},
-    {"gemma-2-2b", "gemma2-2b"},
     {"gemma2-9b", "gemma2-9b"},
-    {"gemma-2-9b", "gemma2-9b"},
     {"gemma2-27b", "gemma2-27b"},
-    {"gemma-2-27b", "gemma2-27b"},
     {"gemma3-4b", "gemma3-4b"},
-    {"gemma-3-4b", "gemma3-4b"},
     {"gemma3-12b", "gemma3-12b"},
-    {"gemma-3-12b", "gemma3-12b"},
     {"gemma3-27b", "gemma3-27b"},
-    {"gemma-3-27b", "gemma3-27b"},
     {"olmo2-7b", "olmo2-7b"},
     {"olmo2-13b", "olmo2-13b"},
-    {"olmo-2-7b", "olmo2-7b"},
-    {"olmo-2-13b", "olmo2-13b"},
     {"glm4.5-air", "glm4.5-air"},
-    {"glm-4.5-air", "glm4.5-air"},
     {"mistral-nemo", "mistral-nemo"},
     {"mixtral-8x7b", "mixtral-8x7b"},
     {"mixtral-8x22b", "mixtral-8x22b"},
@@ -199,14 +166,10 @@ constexpr PresetRow kPresets[] = {
     {"gpt-oss-120b", "gpt-oss-120b"},
     {"llama4-scout", "llama4-scout"},
     {"llama4-maverick", "llama4-maverick"},
-    {"llama-4-maverick", "llama4-maverick"},
     {"deepseek-moe-16b", "deepseek-moe-16b"},
     {"deepseek-v2", "deepseek-v2"},
-    {"deepseekv2", "deepseek-v2"},
     {"deepseek-v2-lite", "deepseek-v2-lite"},
-    {"deepseekv2-lite", "deepseek-v2-lite"},
     {"deepseek-v3", "deepseek-v3"},
-    {"deepseekv3", "deepseek-v3"},
     {"deepseek-r1", "deepseek-v3"},
     {"kimi-k2", "kimi-k2"},
 };
@@ -227,17 +190,10 @@ KnownShape shape_of(const PresetRow& row) {
 
 /// What a family is called without a size: its usual member. The whole name.
 const KnownShape kPlain[] = {
-    {"gpt2", 12, 768, 12, 12, 3072, 50257, 1024},
-    {"gpt-2", 12, 768, 12, 12, 3072, 50257, 1024},
-    {"gpt3", 96, 12288, 96, 96, 49152, 51200, 2048},
-    {"transformer-xl", 16, 512, 8, 8, 2048, 0, 192},
-    {"gpt-3", 96, 12288, 96, 96, 49152, 51200, 2048},
-    {"bert", 24, 1024, 16, 16, 4096, 30522, 0},
-    {"roberta", 12, 768, 12, 12, 3072, 50265, 512},
-    {"bloom", 70, 14336, 112, 112, 57344, 250880, 2048},
-    {"gpt-neox", 44, 6144, 64, 64, 24576, 50432, 2048},
-    {"starcoder", 40, 6144, 48, 1, 24576, 49152, 8192},
-    {"transformer-xl-large", 18, 1024, 16, 16, 4096, 0, 384},
+    {"gpt2", 12, 768, 12, 12, 3072, 50257, 1024},       {"gpt3", 96, 12288, 96, 96, 49152, 51200, 2048},
+    {"transformer-xl", 16, 512, 8, 8, 2048, 0, 192},    {"bert", 24, 1024, 16, 16, 4096, 30522, 0},
+    {"roberta", 12, 768, 12, 12, 3072, 50265, 512},     {"bloom", 70, 14336, 112, 112, 57344, 250880, 2048},
+    {"gpt-neox", 44, 6144, 64, 64, 24576, 50432, 2048}, {"starcoder", 40, 6144, 48, 1, 24576, 49152, 8192},
 };
 
 /// Decoders by size: Brown et al. 2020 (table 2.1) to 13 B, Narayanan et al. 2021 (table 1) above. Of equal parameters other families
@@ -264,6 +220,17 @@ constexpr std::array<SizeRow, 17> kSizes{{{0.125, 12, 768, 12},
                                           {310.1, 96, 16384, 128},
                                           {529.6, 105, 20480, 128}}};
 
+/// A name with the dashes between its numbers only: "gpt-2-xl" and "gpt2-xl" are one, "llama-3-3b" and "llama-33b" are not.
+std::string without_needless_dashes(std::string_view name) {
+  constexpr std::string_view kDigits = "0123456789";
+  std::string kept;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const bool between = i > 0 && i + 1 < name.size() && holds(kDigits, name.substr(i - 1, 1)) && holds(kDigits, name.substr(i + 1, 1));
+    if (name[i] != '-' || between) kept += name[i];
+  }
+  return kept;
+}
+
 /// Billions of parameters in a name ("13b", "1.5B", "350m", "1t"); 0: none.
 double billions_in(const std::string& name) {
   static const std::regex kSize(R"((?:^|[^a-z0-9.])(\d+(?:\.\d+)?)(m|b|t)(?![a-z0-9]))");
@@ -276,15 +243,16 @@ double billions_in(const std::string& name) {
 }  // namespace
 
 std::optional<KnownShape> known_shape(const std::string& name) {
-  const KnownShape* best = nullptr;
-  for (const auto& row : kShapes)
-    if (holds(name, row.name) && (best == nullptr || row.name.size() > best->name.size())) best = &row;
-  const PresetRow* preset = nullptr;
-  for (const auto& row : kPresets)
-    if (holds(name, row.name) && (preset == nullptr || row.name.size() > preset->name.size())) preset = &row;
-  if (preset != nullptr && (best == nullptr || preset->name.size() >= best->name.size())) return shape_of(*preset);
-  if (best != nullptr) return *best;
-  const auto* plain = std::find_if(std::begin(kPlain), std::end(kPlain), [&](const KnownShape& row) { return row.name == name; });
+  const auto wanted = without_needless_dashes(name);
+  const auto matched = [&](const auto& row) {
+    const auto own = without_needless_dashes(row.name);
+    return holds(wanted, own) ? own.size() : 0;
+  };
+  const auto& best = *std::ranges::max_element(kShapes, {}, matched);
+  const auto& preset = *std::ranges::max_element(kPresets, {}, matched);
+  if (matched(preset) > 0 && matched(preset) >= matched(best)) return shape_of(preset);
+  if (matched(best) > 0) return best;
+  const auto* plain = std::ranges::find_if(kPlain, [&](const KnownShape& row) { return without_needless_dashes(row.name) == wanted; });
   return plain == std::end(kPlain) ? std::nullopt : std::optional(*plain);
 }
 

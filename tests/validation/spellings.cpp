@@ -108,6 +108,10 @@ TEST_CASE("a decoder that only its size is known of has the usual shape of that 
   CHECK(!shape_of_size("gpt-neox", 0));
   CHECK(known_shape("gpt-2")->layers == 12);
   CHECK(known_shape("gpt-2-1.5b")->layers == 48);
+  CHECK(known_shape("gpt2-xl")->layers == 48);
+  CHECK(known_shape("gpt-2-xl")->layers == 48);
+  CHECK(known_shape("llama-33b")->layers == 60);
+  CHECK(!known_shape("llama-3-3b"));
   CHECK(!known_shape("deberta-base"));
   const auto job = job_of(record(R"({"name": "GPT-22B"})", R"({"dp": 8, "global_batch": 8, "zero": 3})"));
   CHECK(job.model.shape_assumed);
