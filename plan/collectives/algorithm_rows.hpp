@@ -31,16 +31,8 @@ namespace rehearsal::plan {
 [[nodiscard]] CollectiveRow rabenseifner_reduce();
 [[nodiscard]] CollectiveRow pairwise_all_to_all();
 [[nodiscard]] CollectiveRow bruck_all_to_all();
-[[nodiscard]] CollectiveRow one_sided_ring_all_reduce();
-[[nodiscard]] CollectiveRow one_sided_recursive_doubling_all_reduce();
-[[nodiscard]] CollectiveRow one_sided_halving_doubling_all_reduce();
-[[nodiscard]] CollectiveRow one_sided_ring_reduce_scatter();
-[[nodiscard]] CollectiveRow one_sided_ring_all_gather();
-[[nodiscard]] CollectiveRow one_sided_binomial_broadcast();
-[[nodiscard]] CollectiveRow one_sided_binomial_reduce();
-[[nodiscard]] CollectiveRow one_sided_pairwise_all_to_all();
 
-/// In the order of collective_table().
+/// In the order of collective_table(), without those of add_one_sided_rows().
 inline constexpr CollectiveRow (*kAlgorithms[])() = {ring_all_reduce,
                                                      recursive_doubling_all_reduce,
                                                      halving_doubling_all_reduce,
@@ -50,28 +42,23 @@ inline constexpr CollectiveRow (*kAlgorithms[])() = {ring_all_reduce,
                                                      binomial_tree_all_reduce,
                                                      double_tree_all_reduce,
                                                      packed_trees_all_reduce,
-                                                     one_sided_ring_all_reduce,
-                                                     one_sided_recursive_doubling_all_reduce,
-                                                     one_sided_halving_doubling_all_reduce,
                                                      ring_reduce_scatter,
                                                      recursive_halving_reduce_scatter,
                                                      pairwise_reduce_scatter,
                                                      hierarchical_reduce_scatter,
-                                                     one_sided_ring_reduce_scatter,
                                                      ring_all_gather,
                                                      recursive_doubling_all_gather,
                                                      bruck_all_gather,
                                                      hierarchical_all_gather,
-                                                     one_sided_ring_all_gather,
                                                      binomial_broadcast,
                                                      scatter_all_gather_broadcast,
-                                                     one_sided_binomial_broadcast,
                                                      binomial_reduce,
                                                      rabenseifner_reduce,
-                                                     one_sided_binomial_reduce,
                                                      pairwise_all_to_all,
-                                                     bruck_all_to_all,
-                                                     one_sided_pairwise_all_to_all};
+                                                     bruck_all_to_all};
+
+/// Adds rows by puts, each behind the rows of its kind.
+void add_one_sided_rows(std::vector<CollectiveRow>&);
 
 /// Ranks first, first + stride, ... of a collective's group, seen by the one at position `me`.
 struct Ring {

@@ -69,7 +69,11 @@ const NetworkPath* path_of(const std::vector<NetworkPath>& by_distance, int dist
 }
 
 std::span<const CollectiveRow> collective_table() {
-  static const auto kTable = rows_of(kAlgorithms);
+  static const auto kTable = [] {
+    auto rows = rows_of(kAlgorithms);
+    add_one_sided_rows(rows);
+    return rows;
+  }();
   return kTable;
 }
 
