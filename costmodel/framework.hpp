@@ -2,6 +2,7 @@
 // How a framework runs a training step, as data: costmodel/profiles/*.json (schema beside them). Nothing here belongs to one model,
 // machine or published run.
 
+#include <algorithm>
 #include <array>
 #include <compare>
 #include <cstdint>
@@ -95,6 +96,10 @@ struct FrameworkProfile {
   StateBytes state;
   /// The framework of which this is a release, or itself.
   [[nodiscard]] const std::string& product() const { return release_of.empty() ? name : release_of; }
+  /// Whether it has a key of a plan at all.
+  [[nodiscard]] bool has_key(std::string_view key) const {
+    return parallelism.empty() || std::ranges::find(parallelism, key) != parallelism.end();
+  }
   /// Whether a plan's key may have the value.
   [[nodiscard]] bool has(const std::string& key, std::string_view value) const { return lists(values, key, value); }
   /// The same for a plan with stages.

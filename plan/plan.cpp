@@ -68,12 +68,11 @@ std::vector<std::string_view> named_keys(const std::string& text) {
 }
 
 std::string to_text(const Plan& plan) {
-  static const Plan neutral;
   std::string text;
   for (const auto& row : plan_keys()) {
     const bool searched = std::ranges::find(plan.searched, row.key) != plan.searched.end();
-    const std::string value = searched ? "auto" : row.print(plan);
-    if (row.key == "dp" || value != row.print(neutral)) text += (text.empty() ? "" : ",") + std::string(row.key) + "=" + value;
+    if (row.key == "dp" || searched || is_set(row, plan))
+      text += (text.empty() ? "" : ",") + std::string(row.key) + "=" + (searched ? "auto" : row.print(plan));
   }
   return text;
 }

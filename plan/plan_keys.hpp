@@ -35,6 +35,8 @@ struct PlanKey {
 [[nodiscard]] std::span<const PlanKey> plan_keys();
 /// Null when there is no such key, in whatever spelling.
 [[nodiscard]] const PlanKey* find_plan_key(std::string_view key);
+/// Has the plan another value than the neutral one?
+[[nodiscard]] bool is_set(const PlanKey&, const Plan&);
 /// "'dpp' is no key; did you mean "dp"? Known keys: dp, tp, ..."
 [[nodiscard]] std::string no_plan_key(std::string_view key);
 /// Sets one key from its text, "auto" included. Throws BadInput naming key and value.

@@ -221,14 +221,13 @@ int usual_chunks(int blocks, int pp) {
 
 std::optional<UsualPlan> with_usual_keys(const Predictor& predictor, const plan::Plan& plan, std::span<const std::string_view> named) {
   UsualPlan usual{plan, {}};
-  const plan::Plan neutral;
   for (const auto& [key, value] : predictor.framework_for(plan).usual_keys) {
     const auto* row = plan::find_plan_key(key);
-    if (std::ranges::find(named, row->key) != named.end() || row->print(plan) != row->print(neutral)) continue;
+    if (std::ranges::find(named, row->key) != named.end() || plan::is_set(*row, plan)) continue;
     plan::set_plan_key(usual.plan, *row, value);
     const auto copies = plan.dp * plan.cp;
     if (plan::keys_without_effect(usual.plan, copies).size() > plan::keys_without_effect(plan, copies).size()) {
-      plan::set_plan_key(usual.plan, *row, row->print(neutral));
+      plan::set_plan_key(usual.plan, *row, row->print(plan));
       continue;
     }
     usual.changes.push_back(key + "=" + value);

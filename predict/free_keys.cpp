@@ -26,12 +26,13 @@ Plans micro_batches(Predictor& p, const plan::Plan& plan) {
 
 Plans sequence_parallelism(Predictor& p, const plan::Plan& plan) {
   Plans plans{plan};
-  if (plan.tp > 1 && p.limits().sequence > 1 && has_key(p, "sequence_parallel")) plans.emplace_back(plan).sequence_parallel = true;
+  if (plan.tp > 1 && p.limits().sequence > 1 && p.framework().has_key("sequence_parallel"))
+    plans.emplace_back(plan).sequence_parallel = true;
   return plans;
 }
 
 Plans sharded_updates(Predictor& p, const plan::Plan& plan) {
-  const bool shards = plan.dp * plan.cp > 1 && has_key(p, "zero");
+  const bool shards = plan.dp * plan.cp > 1 && p.framework().has_key("zero");
   return with_each<&plan::Plan::zero>(plan, shards ? std::vector{0, 1, 2, 3} : std::vector{0});
 }
 
@@ -40,7 +41,7 @@ Plans shard_groups(Predictor& p, const plan::Plan& plan) {
   Plans plans{plan};
   const int beside = plan.tp * plan.cp * plan.spatial[0] * plan.spatial[1] * plan.spatial[2];
   const int in_node = std::ranges::min(p.platform().nodes, {}, &platforms::NodeGroup::devices).devices / beside;
-  if (plan.zero == 0 || plan.ep > 1 || in_node < 2 || !has_key(p, "zero_group")) return plans;
+  if (plan.zero == 0 || plan.ep > 1 || in_node < 2 || !p.framework().has_key("zero_group")) return plans;
   for (int group = in_node; group < plan.dp; group *= 2)
     if (plan.dp % group == 0 && p.framework_for(plan).has("zero_group", std::to_string(group))) plans.emplace_back(plan).zero_group = group;
   return plans;
@@ -62,7 +63,7 @@ Plans orders(Predictor& p, const plan::Plan& plan) {
 
 /// Of each stage under interleaved schedules: numbers that split the blocks evenly.
 std::vector<int> chunk_counts(Predictor& p, const plan::Plan& plan) {
-  if (!has_key(p, "interleave")) return {};
+  if (!p.framework().has_key("interleave")) return {};
   if (plan.interleave > 1) return {plan.interleave};
   const auto blocks = p.limits().blocks;
   if (blocks <= 1) return {2, 4};
@@ -238,11 +239,6 @@ std::vector<int> divisors(std::int64_t n, std::int64_t most) {
   for (std::int64_t d = 1; d <= std::min(n, most); ++d)
     if (n % d == 0) all.push_back(static_cast<int>(d));
   return all;
-}
-
-bool has_key(const Predictor& predictor, std::string_view key) {
-  const auto& known = predictor.framework().parallelism;
-  return known.empty() || std::ranges::find(known, key) != known.end();
 }
 
 }  // namespace rehearsal::predict

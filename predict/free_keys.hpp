@@ -52,7 +52,5 @@ template <auto plan::Plan::*member, class Values>
 }
 /// Divisors of n that are at most `most`, the smallest first.
 [[nodiscard]] std::vector<int> divisors(std::int64_t n, std::int64_t most);
-/// Whether a framework has a key at all.
-[[nodiscard]] bool has_key(const Predictor&, std::string_view key);
 
 }  // namespace rehearsal::predict

@@ -68,14 +68,6 @@ void add_unusable_degrees(const PlannedModel& model, const plan::Plan& plan, std
   }
 }
 
-void add_missing_devices(const Workload& job, const plan::Plan& plan, std::vector<plan::Violation>& violations) {
-  const auto devices = platforms::device_count(job.platform);
-  if (plan.ranks() <= devices) return;
-  violations.push_back(
-      {"ranks", std::to_string(plan.ranks()) + ", but platform " + job.platform.name + " has " + std::to_string(devices) + " devices",
-       "use smaller degrees, or more nodes (--nodes)"});
-}
-
 void add_missing_operators(const graph::TrainingGraph& training, const plan::Plan& plan, std::vector<plan::Violation>& violations) {
   if (plan.pp == 1) return;
   try {
@@ -98,7 +90,7 @@ std::vector<plan::Violation> model_violations(const PlannedModel& model, const p
 
 std::vector<plan::Violation> all_violations(const Workload& job, const plan::Plan& plan) {
   auto violations = model_violations({job.training, job.dims, job.rules}, plan);
-  add_missing_devices(job, plan, violations);
+  add_missing_devices(job.platform, plan, violations);
   if (!violations.empty()) return violations;
   try {
     static_cast<void>(lower_for(job, plan));
@@ -108,6 +100,14 @@ std::vector<plan::Violation> all_violations(const Workload& job, const plan::Pla
     violations.push_back({"plan", reason_of(refusal), "use fewer axes together"});
   }
   return violations;
+}
+
+void add_missing_devices(const platforms::Platform& platform, const plan::Plan& plan, std::vector<plan::Violation>& violations) {
+  const auto devices = platforms::device_count(platform);
+  if (plan.ranks() <= devices) return;
+  violations.push_back({"ranks",
+                        std::to_string(plan.ranks()) + ", but platform " + platform.name + " has " + std::to_string(devices) + " devices",
+                        "use smaller degrees, or more nodes (--nodes)"});
 }
 
 std::string to_text(const std::vector<plan::Violation>& violations) {

@@ -22,6 +22,8 @@ struct PlannedModel {
 /// operators, and ranks that the platform does not have; where there is none of these, what lowering still refuses. Empty: it can be
 /// lowered.
 [[nodiscard]] std::vector<plan::Violation> all_violations(const Workload&, const plan::Plan&);
+/// Ranks that the platform does not have.
+void add_missing_devices(const platforms::Platform&, const plan::Plan&, std::vector<plan::Violation>&);
 /// "key: problem (remedy); ..."
 [[nodiscard]] std::string to_text(const std::vector<plan::Violation>&);
 /// lower_for(), refusing with all_violations() rather than with the first of them.

@@ -23,7 +23,7 @@ struct Space {
   /// Ranks that no axis has yet.
   [[nodiscard]] int rest(const plan::Plan& plan) const { return plan.ranks() > 0 && ranks % plan.ranks() == 0 ? ranks / plan.ranks() : 0; }
   [[nodiscard]] const predict::SplitLimits& limits() const { return predictor.limits(); }
-  [[nodiscard]] bool has(std::string_view key) const { return predict::has_key(predictor, key); }
+  [[nodiscard]] bool has(std::string_view key) const { return predictor.framework().has_key(key); }
 };
 
 Plans pipelines(const Space& space, const plan::Plan& plan) {

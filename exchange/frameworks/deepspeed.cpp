@@ -76,7 +76,7 @@ bool is_one_bit_adam(const TrainingJob& job) { return job.plan.compression.rule 
 
 /// Its optimizer does what ours does with gradients, and sums them whole until freeze_step.
 void deepspeed_exact_steps(const TrainingJob& job, Sheet& sheet) {
-  if (!is_one_bit_adam(job)) return no_exact_steps(job, sheet);
+  if (!is_one_bit_adam(job)) return kNoExactSteps.apply(job, sheet);
   sheet.set("optimizer.params.freeze_step", std::to_string(job.plan.exact_steps));
   sheet.set("optimizer.params.comm_backend_name", quoted("nccl"));
 }

@@ -40,8 +40,11 @@ bool offloads_alone(const TrainingJob& job) {
   return job.plan.offload == plan::Offload::Optimizer && job.plan.zero == 0 && job.plan.dp * job.plan.cp == 1;
 }
 
-void no_spatial(const TrainingJob& job, Sheet& sheet) {
-  if (job.plan.spatial != std::array<int, 3>{1, 1, 1}) sheet.refuse("spatial", "it does not split images", "leave it out");
+void ExportRule::apply(const TrainingJob& job, Sheet& sheet) const {
+  if (write != nullptr)
+    write(job, sheet);
+  else if (plan::is_set(*plan::find_plan_key(key), job.plan))
+    sheet.refuse(key, std::string(problem), std::string(remedy));
 }
 
 void equal_shares(const TrainingJob& job, Sheet& sheet) {
@@ -53,48 +56,6 @@ void no_compression(const TrainingJob& job, Sheet& sheet) {
     sheet.refuse("compression", "it has no " + to_text(job.plan.compression), "use compression=none");
 }
 
-void no_exact_steps(const TrainingJob& job, Sheet& sheet) {
-  if (job.plan.exact_steps > 0) sheet.refuse("exact_steps", "it sums gradients alike in all steps", "leave it out");
-}
-
-void no_local_steps(const TrainingJob& job, Sheet& sheet) {
-  if (job.plan.local_steps > 0) sheet.refuse("local_steps", "its replicas sum gradients in every step", "use local_steps=0");
-}
-
-void no_outer_step(const TrainingJob& job, Sheet& sheet) {
-  if (job.plan.outer != plan::OuterStep{}) sheet.refuse("outer", "its replicas never part", "leave it out");
-}
-
-void no_staleness(const TrainingJob& job, Sheet& sheet) {
-  if (job.plan.staleness) sheet.refuse("staleness", "its replicas wait for each other in every step", "leave it out");
-}
-
-void no_servers(const TrainingJob& job, Sheet& sheet) {
-  if (!job.plan.servers.all()) sheet.refuse("servers", "no replica serves the others", "leave it out");
-}
-
-void whole_decompositions(const TrainingJob& job, Sheet& sheet) {
-  if (job.plan.decompositions != plan::Decompositions::Everywhere)
-    sheet.refuse("decompositions", "it has no optimizer that decomposes matrices", "leave it out");
-}
-
-void own_allreduce(const TrainingJob& job, Sheet& sheet) {
-  if (job.plan.allreduce != "auto") sheet.refuse("allreduce", "NCCL chooses the algorithm", "use allreduce=auto");
-}
-
-void own_algorithms(const TrainingJob& job, Sheet& sheet) {
-  if (!job.plan.algorithms.empty())
-    sheet.refuse("algorithms", "NCCL chooses them", "leave it out; a search with --framework writes plans without it");
-}
-
-void no_batch_statistics(const TrainingJob& job, Sheet& sheet) {
-  if (job.plan.bn != plan::BatchStatistics::Batch) sheet.refuse("bn", "its models say themselves what they normalize by", "leave it out");
-}
-
-void even_cuts(const TrainingJob& job, Sheet& sheet) {
-  if (!job.plan.cuts.empty()) sheet.refuse("cuts", "nodes of ours are no modules of its models", "leave it out: it splits layers evenly");
-}
-
 void usual_order(const TrainingJob& job, Sheet& sheet) {
   const auto* key = plan::find_plan_key("order");
   if (job.plan.ranks() > 1 && job.plan.order != plan::Plan{}.order)
@@ -104,11 +65,6 @@ void usual_order(const TrainingJob& job, Sheet& sheet) {
 void cross_entropy(const TrainingJob& job, Sheet& sheet) {
   if (!job.loss.empty() && job.loss != "cross-entropy")
     sheet.refuse("loss", "its training of decoders takes cross-entropy, not " + job.loss, "leave --loss out");
-}
-
-void no_part_offloaded(const TrainingJob& job, Sheet& sheet) {
-  if (job.plan.offload != plan::Offload::None)
-    sheet.refuse("offload", "it offloads parameters, gradients and states together, or nothing", "use offload=none");
 }
 
 void always_overlaps(const TrainingJob& job, Sheet& sheet) {
@@ -150,7 +106,7 @@ std::string exported(std::string_view framework, const TrainingJob& job) {
   const auto& row = *std::ranges::find(framework_rows(), name, &FrameworkRow::name);
   check_sizes(job);
   Sheet sheet;
-  for (const auto& rule : row.rules) rule.write(job, sheet);
+  for (const auto& rule : row.rules) rule.apply(job, sheet);
   auto refusals = sheet.refusals();
   refusals.insert(refusals.end(), sheet.left_to_program().begin(), sheet.left_to_program().end());
   if (refusals.empty()) return row.text(sheet);
@@ -172,7 +128,7 @@ Sheet PlanRules::written(const plan::Plan& plan) const {
   job.plan = plan;
   Sheet sheet;
   for (const auto& rule : row_->rules)
-    if (rule.key != "model") rule.write(job, sheet);
+    if (rule.key != "model") rule.apply(job, sheet);
   return sheet;
 }
 

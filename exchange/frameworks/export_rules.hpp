@@ -23,26 +23,18 @@ namespace rehearsal::exchange {
 [[nodiscard]] bool offloads_alone(const TrainingJob&);
 
 /// Of keys that no framework here has, or that all take alike.
-void no_spatial(const TrainingJob&, Sheet&);
 void equal_shares(const TrainingJob&, Sheet&);
-void no_local_steps(const TrainingJob&, Sheet&);
-void no_outer_step(const TrainingJob&, Sheet&);
-void no_staleness(const TrainingJob&, Sheet&);
-void no_servers(const TrainingJob&, Sheet&);
-void whole_decompositions(const TrainingJob&, Sheet&);
-void own_allreduce(const TrainingJob&, Sheet&);
-void own_algorithms(const TrainingJob&, Sheet&);
-void no_batch_statistics(const TrainingJob&, Sheet&);
-inline constexpr std::array kRulesOfAll{ExportRule{"spatial", no_spatial},
-                                        ExportRule{"shares", equal_shares},
-                                        ExportRule{"local_steps", no_local_steps},
-                                        ExportRule{"outer", no_outer_step},
-                                        ExportRule{"staleness", no_staleness},
-                                        ExportRule{"servers", no_servers},
-                                        ExportRule{"decompositions", whole_decompositions},
-                                        ExportRule{"allreduce", own_allreduce},
-                                        ExportRule{"algorithms", own_algorithms},
-                                        ExportRule{"bn", no_batch_statistics}};
+inline constexpr std::array kRulesOfAll{
+    ExportRule{"spatial", nullptr, "it does not split images", "leave it out"},
+    ExportRule{"shares", equal_shares},
+    ExportRule{"local_steps", nullptr, "its replicas sum gradients in every step", "use local_steps=0"},
+    ExportRule{"outer", nullptr, "its replicas never part", "leave it out"},
+    ExportRule{"staleness", nullptr, "its replicas wait for each other in every step", "leave it out"},
+    ExportRule{"servers", nullptr, "no replica serves the others", "leave it out"},
+    ExportRule{"decompositions", nullptr, "it has no optimizer that decomposes matrices", "leave it out"},
+    ExportRule{"allreduce", nullptr, "NCCL chooses the algorithm", "use allreduce=auto"},
+    ExportRule{"algorithms", nullptr, "NCCL chooses them", "leave it out; a search with --framework writes plans without it"},
+    ExportRule{"bn", nullptr, "its models say themselves what they normalize by", "leave it out"}};
 /// A framework's own rules, and those of all.
 template <std::size_t kOwn>
 constexpr std::array<ExportRule, kOwn + kRulesOfAll.size()> with_rules_of_all(const std::array<ExportRule, kOwn>& own) {
@@ -52,12 +44,14 @@ constexpr std::array<ExportRule, kOwn + kRulesOfAll.size()> with_rules_of_all(co
 }
 
 /// What several have in common.
+inline constexpr ExportRule kNoExactSteps{"exact_steps", nullptr, "it sums gradients alike in all steps", "leave it out"};
+inline constexpr ExportRule kEvenCuts{"cuts", nullptr, "nodes of ours are no modules of its models",
+                                      "leave it out: it splits layers evenly"};
+inline constexpr ExportRule kWholeOffload{"offload", nullptr, "it offloads parameters, gradients and states together, or nothing",
+                                          "use offload=none"};
 void no_compression(const TrainingJob&, Sheet&);
-void no_exact_steps(const TrainingJob&, Sheet&);
-void even_cuts(const TrainingJob&, Sheet&);
 void usual_order(const TrainingJob&, Sheet&);
 void cross_entropy(const TrainingJob&, Sheet&);
-void no_part_offloaded(const TrainingJob&, Sheet&);
 void always_overlaps(const TrainingJob&, Sheet&);
 void fusion_of_program(const TrainingJob&, Sheet&);
 /// Of keys whose value another rule writes, or that are neutral whatever they are.

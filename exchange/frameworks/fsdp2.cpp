@@ -103,9 +103,9 @@ constexpr std::array kOwnFsdp2Rules{ExportRule{"model", nothing},  // the progra
                                     ExportRule{"sequence_parallel", fsdp2_sequence},
                                     ExportRule{"attention", nothing},  // with cp
                                     ExportRule{"fuse", fusion_of_program},
-                                    ExportRule{"offload", no_part_offloaded},
+                                    kWholeOffload,
                                     ExportRule{"compression", no_compression},
-                                    ExportRule{"exact_steps", no_exact_steps},
+                                    kNoExactSteps,
                                     ExportRule{"overlap", always_overlaps},
                                     ExportRule{"order", usual_order},
                                     ExportRule{"cuts", nothing},  // of pp

@@ -56,7 +56,10 @@ class Sheet {
 /// What becomes of one key: of plan_keys(), or of the training beside the plan (kTrainingKeys).
 struct ExportRule {
   std::string_view key;
-  void (*write)(const TrainingJob&, Sheet&);
+  void (*write)(const TrainingJob&, Sheet&);  ///< nullptr: of a plan's key, any value but the neutral one is refused
+  std::string_view problem{}, remedy{};       ///< of such a key
+
+  void apply(const TrainingJob&, Sheet&) const;
 };
 
 /// What a configuration says beside the plan; every framework has a rule for each.

@@ -326,6 +326,11 @@ const PlanKey* find_plan_key(std::string_view key) {
   return found ? std::ranges::find(kTable, *found, &PlanKey::key) : nullptr;
 }
 
+bool is_set(const PlanKey& row, const Plan& plan) {
+  static const Plan neutral;
+  return row.print(plan) != row.print(neutral);
+}
+
 std::string no_plan_key(std::string_view key) {
   return "'" + std::string(key) + "' is no key" + suggestion(key, names_of_rows(kTable, &PlanKey::key)) +
          " Known keys: " + joined(kTable, ", ", &PlanKey::key);

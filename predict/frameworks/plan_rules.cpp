@@ -8,6 +8,7 @@
 #include "plan/plan_keys.hpp"
 #include "plan/schedules/model_chunks.hpp"
 #include "predict/frameworks/framework_job.hpp"
+#include "predict/violations.hpp"
 
 namespace rehearsal::predict::frameworks {
 namespace {
@@ -53,11 +54,6 @@ void ep(const PlanQuestion& q, Violations& v) {
 
 void zero_group(const PlanQuestion& q, Violations& v) {
   for (auto& violation : plan::shard_group_violations(q.plan)) v.push_back(std::move(violation));
-}
-
-void spatial(const PlanQuestion& q, Violations& v) {
-  if (q.plan.spatial != std::array<int, 3>{1, 1, 1})
-    v.push_back({"spatial", q.profile.name + " does not split images", "leave it out, or use --framework rehearse"});
 }
 
 void micro_batch(const PlanQuestion& q, Violations& v) {
@@ -108,11 +104,6 @@ void attention(const PlanQuestion& q, Violations& v) {
     v.push_back({"attention", "all-to-all over cp is for Rehearsal's own execution", "leave it out: keys and values go round a ring"});
 }
 
-void fuse(const PlanQuestion& q, Violations& v) {
-  if (q.plan.fuse != plan::Fusion::Attention)
-    v.push_back({"fuse", "the profile " + q.profile.name + " says what becomes one kernel", "leave it out, or choose another --framework"});
-}
-
 void offload(const PlanQuestion& q, Violations& v) {
   if (q.plan.offload == plan::Offload::None) return;
   if (q.profile.checkpoints_stages && q.plan.offload == plan::Offload::Activations)
@@ -130,49 +121,10 @@ void offload(const PlanQuestion& q, Violations& v) {
   }
 }
 
-void exact_steps(const PlanQuestion& q, Violations& v) {
-  if (q.plan.exact_steps > 0)
-    v.push_back(
-        {"exact_steps", "is for compressors of gradients of Rehearsal's own execution", "leave it out, or use --framework rehearse"});
-}
-
-void local_steps(const PlanQuestion& q, Violations& v) {
-  if (q.plan.local_steps > 0) v.push_back({"local_steps", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
-}
-
-void outer(const PlanQuestion& q, Violations& v) {
-  if (q.plan.outer != plan::OuterStep{})
-    v.push_back({"outer", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
-}
-
-void staleness(const PlanQuestion& q, Violations& v) {
-  if (q.plan.staleness) v.push_back({"staleness", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
-}
-
-void servers(const PlanQuestion& q, Violations& v) {
-  if (!q.plan.servers.all()) v.push_back({"servers", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
-}
-
-void decompositions(const PlanQuestion& q, Violations& v) {
-  if (q.plan.decompositions != plan::Decompositions::Everywhere)
-    v.push_back({"decompositions", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
-}
-
 void compression(const PlanQuestion& q, Violations& v) {
   if (q.plan.compression != plan::Compression{} && !q.plan.compression.type_on_the_way())
     v.push_back({"compression", to_text(q.plan.compression) + " is for Rehearsal's own execution",
                  "use bf16 or f16, in which frameworks sum gradients as well, or use --framework rehearse"});
-}
-
-void allreduce(const PlanQuestion& q, Violations& v) {
-  if (q.plan.allreduce != "auto")
-    v.push_back({"allreduce", "the collective library of " + q.profile.name + " chooses the algorithm", "use allreduce=auto"});
-}
-
-void algorithms(const PlanQuestion& q, Violations& v) {
-  if (!q.plan.algorithms.empty())
-    v.push_back(
-        {"algorithms", "the collective library of " + q.profile.name + " chooses them", "leave it out, or use --framework rehearse"});
 }
 
 void bn(const PlanQuestion& q, Violations& v) {
@@ -180,52 +132,52 @@ void bn(const PlanQuestion& q, Violations& v) {
     v.push_back({"bn", q.profile.name + " takes statistics of each micro-batch", "use bn=local, or leave it out"});
 }
 
-void cuts(const PlanQuestion& q, Violations& v) {
-  if (!q.plan.cuts.empty()) v.push_back({"cuts", q.profile.name + " splits blocks evenly", "leave it out, or use --framework rehearse"});
-}
+constexpr std::array kRules{
+    PlanKeyRule{"dp", dp},
+    PlanKeyRule{"tp", tp},
+    PlanKeyRule{"pp", nullptr},
+    PlanKeyRule{"cp", cp},
+    PlanKeyRule{"ep", ep},
+    PlanKeyRule{"spatial", nullptr, "@ does not split images"},
+    PlanKeyRule{"micro_batch", micro_batch},
+    PlanKeyRule{"shares", shares},
+    PlanKeyRule{"schedule", schedule},
+    PlanKeyRule{"interleave", nullptr},  // with the schedule
+    PlanKeyRule{"zero", nullptr},
+    PlanKeyRule{"zero_group", zero_group},
+    PlanKeyRule{"recompute", recompute},
+    PlanKeyRule{"sequence_parallel", sequence_parallel},
+    PlanKeyRule{"attention", attention},
+    PlanKeyRule{"fuse", nullptr, "the profile @ says what becomes one kernel", "leave it out, or choose another --framework"},
+    PlanKeyRule{"offload", offload},
+    PlanKeyRule{"compression", compression},
+    PlanKeyRule{"exact_steps", nullptr, "is for compressors of gradients of Rehearsal's own execution"},
+    PlanKeyRule{"local_steps", nullptr, "is for Rehearsal's own execution"},
+    PlanKeyRule{"outer", nullptr, "is for Rehearsal's own execution"},
+    PlanKeyRule{"staleness", nullptr, "is for Rehearsal's own execution"},
+    PlanKeyRule{"servers", nullptr, "is for Rehearsal's own execution"},
+    PlanKeyRule{"decompositions", nullptr, "is for Rehearsal's own execution"},
+    PlanKeyRule{"allreduce", nullptr, "the collective library of @ chooses the algorithm", "use allreduce=auto"},
+    PlanKeyRule{"algorithms", nullptr, "the collective library of @ chooses them"},
+    PlanKeyRule{"overlap", nullptr},
+    PlanKeyRule{"bn", bn},
+    PlanKeyRule{"order", nullptr},
+    PlanKeyRule{"cuts", nullptr, "@ splits blocks evenly"}};
 
-constexpr std::array kRules{PlanKeyRule{"dp", dp},
-                            PlanKeyRule{"tp", tp},
-                            PlanKeyRule{"pp", nullptr},
-                            PlanKeyRule{"cp", cp},
-                            PlanKeyRule{"ep", ep},
-                            PlanKeyRule{"spatial", spatial},
-                            PlanKeyRule{"micro_batch", micro_batch},
-                            PlanKeyRule{"shares", shares},
-                            PlanKeyRule{"schedule", schedule},
-                            PlanKeyRule{"interleave", nullptr},  // with the schedule
-                            PlanKeyRule{"zero", nullptr},
-                            PlanKeyRule{"zero_group", zero_group},
-                            PlanKeyRule{"recompute", recompute},
-                            PlanKeyRule{"sequence_parallel", sequence_parallel},
-                            PlanKeyRule{"attention", attention},
-                            PlanKeyRule{"fuse", fuse},
-                            PlanKeyRule{"offload", offload},
-                            PlanKeyRule{"compression", compression},
-                            PlanKeyRule{"exact_steps", exact_steps},
-                            PlanKeyRule{"local_steps", local_steps},
-                            PlanKeyRule{"outer", outer},
-                            PlanKeyRule{"staleness", staleness},
-                            PlanKeyRule{"servers", servers},
-                            PlanKeyRule{"decompositions", decompositions},
-                            PlanKeyRule{"allreduce", allreduce},
-                            PlanKeyRule{"algorithms", algorithms},
-                            PlanKeyRule{"overlap", nullptr},
-                            PlanKeyRule{"bn", bn},
-                            PlanKeyRule{"order", nullptr},
-                            PlanKeyRule{"cuts", cuts}};
+void ask(const PlanKeyRule& rule, const PlanQuestion& q, Violations& v) {
+  if (rule.check != nullptr) return rule.check(q, v);
+  if (rule.problem.empty() || !plan::is_set(*plan::find_plan_key(rule.key), q.plan)) return;
+  std::string problem(rule.problem);
+  if (const auto name = problem.find('@'); name != problem.npos) problem.replace(name, 1, q.profile.name);
+  v.push_back({std::string(rule.key), problem, std::string(rule.remedy)});
+}
 
 /// Keys whose value is not the neutral one, of those that a profile does not have.
 void add_missing_kinds(const PlanQuestion& q, Violations& v) {
   constexpr std::array<std::string_view, 7> kKinds{"tp", "pp", "cp", "ep", "zero", "interleave", "sequence_parallel"};
-  const auto& known = q.profile.parallelism;
-  if (known.empty()) return;
-  const plan::Plan neutral;
-  for (const auto kind : kKinds) {
-    const auto* key = plan::find_plan_key(kind);
-    if (key->print(q.plan) == key->print(neutral) || std::find(known.begin(), known.end(), kind) != known.end()) continue;
-    v.push_back({std::string(kind), q.profile.name + " does not have it", "leave it out, or choose another --framework"});
-  }
+  for (const auto kind : kKinds)
+    if (!q.profile.has_key(kind) && plan::is_set(*plan::find_plan_key(kind), q.plan))
+      v.push_back({std::string(kind), q.profile.name + " does not have it", "leave it out, or choose another --framework"});
 }
 
 /// Whether some kind of models is usually run so on the device.
@@ -237,11 +189,7 @@ bool is_usual_on(const platforms::Device& device, const costmodel::FrameworkProf
 std::string others_with(const PlanQuestion& q, const std::string& key, const std::string& value) {
   std::string others;
   for (const auto& profile : costmodel::framework_profiles()) {
-    const auto lacks = [&](std::string_view kind) {
-      const auto& keys = profile.parallelism;
-      return !keys.empty() && std::find(keys.begin(), keys.end(), kind) == keys.end();
-    };
-    const bool knows = !lacks(key) && !(q.plan.pp > 1 && lacks("pp"));
+    const bool knows = profile.has_key(key) && (q.plan.pp == 1 || profile.has_key("pp"));
     const bool usual = is_usual_on(platforms::device_of(q.platform, 0), profile);
     const bool has = q.plan.pp > 1 ? profile.has_in_pipelines(key, value) : profile.has(key, value);
     if (knows && has && usual) others += (others.empty() ? "" : ", ") + profile.name;
@@ -267,25 +215,16 @@ void add_missing_values(const PlanQuestion& q, Violations& v) {
   }
 }
 
-void add_missing_devices(const PlanQuestion& q, Violations& v) {
-  const auto devices = platforms::device_count(q.platform);
-  if (q.plan.ranks() > devices)
-    v.push_back({"ranks",
-                 std::to_string(q.plan.ranks()) + ", but platform " + q.platform.name + " has " + std::to_string(devices) + " devices",
-                 "use smaller degrees, or more nodes (--nodes)"});
-}
-
 }  // namespace
 
 std::span<const PlanKeyRule> plan_key_rules() { return kRules; }
 
 std::vector<plan::Violation> plan_violations(const PlanQuestion& q) {
   Violations violations;
-  for (const auto& rule : kRules)
-    if (rule.check != nullptr) rule.check(q, violations);
+  for (const auto& rule : kRules) ask(rule, q, violations);
   add_missing_kinds(q, violations);
   add_missing_values(q, violations);
-  add_missing_devices(q, violations);
+  add_missing_devices(q.platform, q.plan, violations);
   return violations;
 }
 

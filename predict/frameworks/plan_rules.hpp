@@ -29,7 +29,9 @@ struct PlanQuestion {
 /// A row for every key of a plan: what a framework refuses of it.
 struct PlanKeyRule {
   std::string_view key;
-  void (*check)(const PlanQuestion&, std::vector<plan::Violation>&);  ///< nullptr: every value is honoured
+  void (*check)(const PlanQuestion&, std::vector<plan::Violation>&);  ///< nullptr: `problem` says what is wrong with any value
+  std::string_view problem{};  ///< of every value but the neutral one, @ being the profile's name; empty: all are honoured
+  std::string_view remedy = "leave it out, or use --framework rehearse";
 };
 [[nodiscard]] std::span<const PlanKeyRule> plan_key_rules();
 
