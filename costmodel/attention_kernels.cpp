@@ -3,14 +3,18 @@
 #include <algorithm>
 #include <cmath>
 
+#include <nlohmann/json.hpp>
+
 #include "costmodel/embedded_constants.hpp"
-#include "costmodel/measured_rows.hpp"
+#include "platforms/object_reader.hpp"
+#include "platforms/strict_json.hpp"
 
 namespace rehearsal::costmodel {
 namespace {
 
 /// Whose tiles count where a generation was not measured: kernels for older and other GPUs keep the shape of Ampere's.
 constexpr std::string_view kUsualAttention = "ampere";
+constexpr std::size_t kMostGenerations = 100;
 
 }  // namespace
 
@@ -22,10 +26,11 @@ double occupied_attention(const AttentionShape& s, int units, const AttentionKer
 }
 
 std::vector<AttentionKernels> attention_kernels_from_json_text(const std::string& text, const std::string& where) {
+  const auto json = platforms::parse_strict_json(text, where);
   std::vector<AttentionKernels> all;
-  for (const auto& row : measured_rows(text, where))
-    all.push_back({row.word("generation"), row.number("share", 0.05, 1.5), row.number("rows", 16, 1024), row.number("softmax", 0, 1000),
-                   row.number("fill", 0, 5000)});
+  for (auto& row : platforms::ObjectReader(json, where, "").objects("rows", 1, kMostGenerations))
+    all.push_back({row.text("generation"), row.number("share", 0.05, 1.5).value, row.number("rows", 16, 1024).value,
+                   row.number("softmax", 0, 1000).value, row.number("fill", 0, 5000).value});
   return all;
 }
 

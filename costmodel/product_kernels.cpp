@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
-#include "base/error.hpp"
+#include <nlohmann/json.hpp>
+
+#include "base/names.hpp"
 #include "costmodel/embedded_constants.hpp"
 #include "costmodel/matmul_tiles.hpp"
-#include "costmodel/measured_rows.hpp"
+#include "platforms/object_reader.hpp"
+#include "platforms/strict_json.hpp"
 
 namespace rehearsal::costmodel {
 namespace {
@@ -44,26 +47,27 @@ const ProductKernels* find(std::string_view generation, Arithmetic arithmetic, S
   return row == rows.end() ? nullptr : &*row;
 }
 
-ProductKernels read_row(const MeasuredRow& row, const std::string& where) {
-  const auto& word = row.word("arithmetic");
-  const auto* known = std::ranges::find(kWords, word, &WordRow::word);
-  if (known == std::end(kWords)) throw BadInput(where, "rows: arithmetic '" + word + "' is none of 16-bit, fp8, fp8-block, nvfp4");
+constexpr std::size_t kMostProducts = 1000;
+
+ProductKernels product_row(platforms::ObjectReader& row) {
+  const auto& known = kWords[row.choice("arithmetic", names_of_rows(kWords, &WordRow::word))];
   ProductKernels k;
-  k.generation = row.word("generation");
-  k.arithmetic = known->arithmetic;
-  k.scaling = known->scaling;
-  k.share = row.number("share", 0.05, 1.2);
-  k.fill = row.number("fill", 0, 5000);
-  k.cast_bytes = row.number("cast_bytes", 0, 50);
-  if (row.has("grouped_share")) k.grouped_share = row.number("grouped_share", 0.05, 2);
+  k.generation = row.text("generation");
+  k.arithmetic = known.arithmetic;
+  k.scaling = known.scaling;
+  k.share = row.number("share", 0.05, 1.2).value;
+  k.fill = row.number("fill", 0, 5000).value;
+  k.cast_bytes = row.number("cast_bytes", 0, 50).value;
+  if (const auto grouped = row.number_or_none("grouped_share", 0.05, 2)) k.grouped_share = grouped->value;
   return k;
 }
 
 }  // namespace
 
 std::vector<ProductKernels> product_kernels_from_json_text(const std::string& text, const std::string& where) {
+  const auto json = platforms::parse_strict_json(text, where);
   std::vector<ProductKernels> all;
-  for (const auto& row : measured_rows(text, where)) all.push_back(read_row(row, where));
+  for (auto& row : platforms::ObjectReader(json, where, "").objects("rows", 1, kMostProducts)) all.push_back(product_row(row));
   return all;
 }
 

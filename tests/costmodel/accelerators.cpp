@@ -192,9 +192,9 @@ TEST_CASE("measured products are refused where a row is wrong") {
   const auto rows = with(R"({"generation": "ada", "arithmetic": "fp8", "share": 0.5, "fill": 100, "cast_bytes": 2})");
   CHECK(rows.front().share == 0.5);
   CHECK_THROWS_WITH(with(R"({"generation": "ada", "arithmetic": "int8", "share": 0.5, "fill": 100, "cast_bytes": 2})"),
-                    contains("products.json") && contains("'int8' is none of 16-bit, fp8, fp8-block, nvfp4"));
+                    contains("products.json") && contains("rows[0].arithmetic: is \"int8\"; must be one of 16-bit, fp8, fp8-block, nvfp4"));
   CHECK_THROWS_WITH(with(R"({"generation": "ada", "arithmetic": "fp8", "share": 5, "fill": 100, "cast_bytes": 2})"),
-                    contains("share = 5.0 of \"ada\" must be from"));
+                    contains("rows[0].share: is 5; a number from 0.05 to 1.2"));
   CHECK_THROWS_WITH(with(R"({"generation": "ada", "arithmetic": "fp8"})"), contains("share"));
   // The figures of their bounds are allowed.
   const auto of = [&](const std::string& share, const std::string& fill, const std::string& cast_bytes, const std::string& grouped) {
@@ -204,13 +204,13 @@ TEST_CASE("measured products are refused where a row is wrong") {
   };
   CHECK(of("0.05", "0", "0", "0.05").grouped_share == 0.05);
   CHECK(of("1.2", "5000", "50", "2").grouped_share == 2);
-  CHECK_THROWS_WITH(of("1.21", "1", "1", "1"), contains("share = 1.21"));
-  CHECK_THROWS_WITH(of("0.04", "1", "1", "1"), contains("share = 0.04"));
-  CHECK_THROWS_WITH(of("1", "5001", "1", "1"), contains("fill = 5001"));
-  CHECK_THROWS_WITH(of("1", "-1", "1", "1"), contains("fill = -1"));
-  CHECK_THROWS_WITH(of("1", "1", "51", "1"), contains("cast_bytes = 51"));
-  CHECK_THROWS_WITH(of("1", "1", "1", "2.1"), contains("grouped_share = 2.1"));
-  CHECK_THROWS_WITH(of("1", "1", "1", "0.04"), contains("grouped_share = 0.04"));
+  CHECK_THROWS_WITH(of("1.21", "1", "1", "1"), contains(".share: is 1.21"));
+  CHECK_THROWS_WITH(of("0.04", "1", "1", "1"), contains(".share: is 0.04"));
+  CHECK_THROWS_WITH(of("1", "5001", "1", "1"), contains(".fill: is 5001"));
+  CHECK_THROWS_WITH(of("1", "-1", "1", "1"), contains(".fill: is -1"));
+  CHECK_THROWS_WITH(of("1", "1", "51", "1"), contains(".cast_bytes: is 51"));
+  CHECK_THROWS_WITH(of("1", "1", "1", "2.1"), contains(".grouped_share: is 2.1"));
+  CHECK_THROWS_WITH(of("1", "1", "1", "0.04"), contains(".grouped_share: is 0.04"));
 }
 
 }  // namespace
