@@ -80,22 +80,13 @@ constexpr FrameworkNumber kNumbers[] = {
 template <class E>
 E choice(const UnorderedJson& json, std::string_view key, const std::array<std::string_view, 3>& names, const std::string& where) {
   const auto text = json.at(std::string(key)).get<std::string>();
-  const auto found = std::find(names.begin(), names.end(), text);
-  if (found == names.end())
-    throw BadInput(where, std::string(key) + ": '" + text + "' is none of " + std::string(names[0]) + ", " + std::string(names[1]) + ", " +
-                              std::string(names[2]));
-  return static_cast<E>(found - names.begin());
-}
-
-int level(const UnorderedJson& json, const char* key, const std::string& where) {
-  const int value = json.at(key).get<int>();
-  if (value < 0 || value > 2) throw BadInput(where, std::string(key) + " must be 0, 1 or 2");
-  return value;
+  const auto known = known_name(where + ": " + std::string(key), text, {names.begin(), names.end()});
+  return static_cast<E>(std::ranges::find(names, known) - names.begin());
 }
 
 void read_choices(FrameworkProfile& p, const UnorderedJson& json, const std::string& where) {
-  p.elementwise_fusion = level(json, "elementwise_fusion", where);
-  p.normalization_fusion = level(json, "normalization_fusion", where);
+  p.elementwise_fusion = json.at("elementwise_fusion").get<int>();
+  p.normalization_fusion = json.at("normalization_fusion").get<int>();
   p.launch = choice<LaunchMode>(json, "launch", kLaunchNames, where);
   p.coordination = choice<Coordination>(json, "coordination", kCoordinationNames, where);
   p.attention = choice<AttentionKernel>(json, "attention", kAttentionNames, where);

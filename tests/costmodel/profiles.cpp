@@ -25,7 +25,7 @@ TEST_CASE("a profile is read, and a wrong key or value is refused by name") {
   CHECK_THROWS_WITH(framework_from_json_text(R"({"name": "x"})", "x.json"), contains("x.json"));
 }
 
-TEST_CASE("levels of fusion are 0, 1 and 2, and choices are named") {
+TEST_CASE("levels of fusion are read, and choices are named") {
   const auto with = [](const char* key, const std::string& value) {
     auto json = nlohmann::json::parse(std::string(kProfile) + "}");
     json[key] = nlohmann::json::parse(value);
@@ -35,9 +35,6 @@ TEST_CASE("levels of fusion are 0, 1 and 2, and choices are named") {
     CHECK(with("elementwise_fusion", std::to_string(level)).elementwise_fusion == level);
     CHECK(with("normalization_fusion", std::to_string(level)).normalization_fusion == level);
   }
-  for (const char* key : {"elementwise_fusion", "normalization_fusion"})
-    for (const char* value : {"-1", "3", "4"})
-      CHECK_THROWS_WITH(with(key, value), contains("x.json") && contains(std::string(key) + " must be 0, 1 or 2"));
   CHECK(with("launch", "\"eager\"").launch == LaunchMode::Eager);
   CHECK(with("launch", "\"captured\"").launch == LaunchMode::Captured);
   CHECK(with("coordination", "\"ddp\"").coordination == Coordination::Ddp);
@@ -48,7 +45,7 @@ TEST_CASE("levels of fusion are 0, 1 and 2, and choices are named") {
   CHECK(with("packing", "\"length-bins\"").packing == SequencePacking::LengthBins);
   CHECK(with("allocator", "\"deepspeed\"").allocator == AllocatorKind::Deepspeed);
   CHECK(with("allocator", "\"pytorch\"").allocator == AllocatorKind::Pytorch);
-  CHECK_THROWS_WITH(with("launch", "\"lazy\""), contains("launch: 'lazy' is none of eager, static, captured"));
+  CHECK_THROWS_WITH(with("launch", "\"lazy\""), contains("launch: 'lazy' is unknown. Known: eager, static, captured"));
   const auto state = with("state_bytes", R"({"weights": 4, "gradients": 3, "optimizer": 8})").state;
   CHECK(std::tuple(state.weights, state.gradients, state.optimizer) == std::tuple(4.0, 3.0, 8.0));
 }
@@ -143,7 +140,9 @@ TEST_CASE("every profile of the library keeps to the published schema") {
       }
       const auto type = property.at("type").get<std::string>();
       CHECK((type == value.type_name() || (type == "integer" && value.is_number_integer())));
-      if (value.is_number()) CHECK(value.get<double>() <= property.value("maximum", 1e9));
+      if (!value.is_number()) continue;
+      CHECK(value.get<double>() >= property.value("minimum", 0.0));
+      CHECK(value.get<double>() <= property.value("maximum", 1e9));
     }
   }
 }
