@@ -6,16 +6,18 @@
 #include "predict/frameworks/node_rows.hpp"
 
 namespace rehearsal::predict::frameworks {
+
+struct PassRow {
+  double forward, backward, forward_launches, backward_launches;
+};
+
 namespace {
 
 using costmodel::RateKind;
 using graph::CostFamily;
 using graph::TensorId;
 
-/// Passes over a tensor, and kernels, forward and backward, by fusion level 0, 1, 2.
-struct PassRow {
-  double forward, backward, forward_launches, backward_launches;
-};
+/// By fusion level 0, 1, 2.
 using PassTable = std::array<PassRow, 3>;
 // Layer norm: statistics, normalise, scale as separate kernels; one kernel that reads and writes; backward reads x, dy twice, writes dx.
 constexpr PassTable kLayerNorm{{{5, 8, 4, 6}, {2, 4, 1, 2}, {2, 4, 1, 2}}};
@@ -46,12 +48,9 @@ void RowCollector::bytes(PassTraffic forward, PassTraffic backward, RateKind kin
   if (backward.bytes > 0) this->backward({kind, 0, backward.bytes, 1, backward.launches});
 }
 
-namespace {
-template <class Collect>
-void apply(const PassRow& row, double size, const Collect& collect) {
-  collect(row.forward * size, row.forward_launches, row.backward * size, row.backward_launches);
+void RowCollector::passes(const PassRow& row, double size) {
+  bytes({row.forward * size, row.forward_launches}, {row.backward * size, row.backward_launches});
 }
-}  // namespace
 
 void RowCollector::normalization(const graph::Node& node) {
   const auto name = graph::schema(node).name;
@@ -64,7 +63,7 @@ void RowCollector::normalization(const graph::Node& node) {
   if (name == "LogSoftmax" || name == "Softmax") row = {2, 3, 1, 1};
   if (name == "GroupNormApply")
     factor = element_bytes() == 4 ? s_.job.profile.composed_instance_norm : s_.job.profile.composed_instance_norm_16bit;
-  apply(row, size * factor, [&](double f, double fl, double b, double bl) { bytes({f, fl}, {b, bl}); });
+  passes(row, size * factor);
   fan_in(node);
 }
 
@@ -80,25 +79,22 @@ void RowCollector::fan_in(const graph::Node& node) {
 }
 
 void RowCollector::bias(const graph::Node& node) {
-  const double size = s_.bytes(node.outputs[0]);
-  apply(kBias[static_cast<std::size_t>(image_tensor(node.outputs[0]) ? std::min(fusion(), s_.job.profile.normalization_fusion) : fusion())],
-        size, [&](double f, double fl, double b, double bl) {
-          bytes({f, fl}, {b, bl});
-        });
+  const auto y = node.outputs[0];
+  const int level = image_tensor(y) ? std::min(fusion(), s_.job.profile.normalization_fusion) : fusion();
+  passes(kBias[static_cast<std::size_t>(level)], s_.bytes(y));
 }
 
 void RowCollector::residual(const graph::Node& node) {
   const double size = s_.bytes(node.outputs[0]);
   bytes({3 * size, 1}, {0, 0});
   if (!s_.job.profile.dropout || flow().has_dropout() || flow().cores().empty()) return;
-  const auto& row = kDropout[static_cast<std::size_t>(fusion())];
-  bytes({row.forward * size, row.forward_launches}, {row.backward * size, row.backward_launches});
+  passes(kDropout[static_cast<std::size_t>(fusion())], size);
   part_.kept.others += kMaskPass * size;
 }
 
 void RowCollector::after_normalization(const graph::Node& node) {
   const auto level = static_cast<std::size_t>(s_.job.profile.normalization_fusion);
-  apply(kActivationAfterNorm[level], s_.bytes(node.outputs[0]), [&](double f, double fl, double b, double bl) { bytes({f, fl}, {b, bl}); });
+  passes(kActivationAfterNorm[level], s_.bytes(node.outputs[0]));
 }
 
 /// Activations that a node reads, without the gate of a gated activation.
@@ -123,19 +119,14 @@ void RowCollector::elementwise(const graph::Node& node) {
   if (is_bias(node)) {
     bias(node);
   } else if (is_sum(node) && adds_whole(node) && image_tensor(y)) {
-    apply(kImageSum[static_cast<std::size_t>(s_.job.profile.normalization_fusion)], size, [&](double f, double fl, double b, double bl) {
-      bytes({f, fl}, {b, bl});
-    });
+    passes(kImageSum[static_cast<std::size_t>(s_.job.profile.normalization_fusion)], size);
   } else if (is_residual(node)) {
     residual(node);
   } else if (operands.size() == 1 && image_tensor(y) && !multiplies(node) &&
              (is_norm_result(before) || (before != nullptr && is_sum(*before)))) {
     after_normalization(node);
   } else if (operands.size() == 1 && image_tensor(y)) {
-    apply(kActivationAlone[static_cast<std::size_t>(std::min(fusion(), s_.job.profile.normalization_fusion))], size,
-          [&](double f, double fl, double b, double bl) {
-            bytes({f, fl}, {b, bl});
-          });
+    passes(kActivationAlone[static_cast<std::size_t>(std::min(fusion(), s_.job.profile.normalization_fusion))], size);
   } else {
     generic(node);
   }

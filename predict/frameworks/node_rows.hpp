@@ -41,6 +41,9 @@ struct RowSetting {
   [[nodiscard]] double used_share(graph::TensorId t) const { return used_slots < 1 && model.flow().of_slots(t) ? used_slots : 1; }
 };
 
+/// Passes over a tensor, and kernels, forward and backward.
+struct PassRow;
+
 /// Tensors that are counted once, whichever kernels read them.
 struct CountedTensors {
   std::set<graph::TensorId> kept, quantised, cast;
@@ -101,6 +104,7 @@ class RowCollector {
   void cast(graph::TensorId activation);
   void product(costmodel::RateKind, const costmodel::MatmulShape&, Gradients);
   void bytes(PassTraffic forward, PassTraffic backward, costmodel::RateKind = costmodel::RateKind::Elementwise);
+  void passes(const PassRow&, double size);
   void forward(const costmodel::CostRow&);
   void backward(const costmodel::CostRow&, bool weight_gradient = false);
   void count_flops(double forward, Gradients, double saving = 1);
