@@ -51,7 +51,7 @@ class KeptInF32 {
     for (std::size_t n = 0; n < kept_.size(); ++n) {
       const Node& node = model_.nodes()[n];
       if (!is_product(node)) continue;
-      const double flops = work_of(schema(node), NodeTypes(model_, node).view()).flops.value();
+      const double flops = flops_of(model_, node);
       all += flops;
       kept += kept_[n] ? flops : 0;
     }

@@ -141,5 +141,8 @@ class NodeTypes {
   std::vector<std::optional<TensorType>> inputs_, outputs_;
   const Attributes& attributes_;
 };
+/// Of a node, and of all.
+[[nodiscard]] double flops_of(const Graph&, const Node&);
+[[nodiscard]] double flops_of(const Graph&);
 
 }  // namespace rehearsal::graph

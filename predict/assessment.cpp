@@ -18,15 +18,6 @@
 namespace rehearsal::predict {
 namespace {
 
-double flops_of(const graph::Graph& g) {
-  double flops = 0;
-  for (const auto& node : g.nodes()) {
-    const graph::NodeTypes types(g, node);
-    flops += graph::work_of(graph::schema(node), types.view()).flops.value();
-  }
-  return flops;
-}
-
 /// What a rank holds beside its arena, which itself is exact.
 struct BesideArena {
   double most = 0;  ///< bytes, of 90 % of ranks
@@ -318,7 +309,7 @@ Assessment assess(const Workload& job, const plan::Program& program, StepEvaluat
   a.events = cost.events;
   a.cost = costmodel::job_cost(job.platform, program.ranks, a.step, cost.devices_energy + cost.links_energy);
   const double peak = peak_of(job, program.ranks);
-  a.mfu = peak > 0 ? flops_of(job.training.graph) / a.step.value() / peak : 0;
+  a.mfu = peak > 0 ? graph::flops_of(job.training.graph) / a.step.value() / peak : 0;
   set_memory(job, program, a);
   a.checkpoint = checkpoint_size(program, job.training.graph, job.platform);
   if (cost_out != nullptr) *cost_out = std::move(cost);

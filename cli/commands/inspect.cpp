@@ -53,10 +53,7 @@ void add_parameters(const graph::Graph& model, Json& result) {
 void add_costs(const graph::TrainingGraph& training, Json& result) {
   const auto& g = training.graph;
   double flops[3] = {0, 0, 0}, activations = 0;
-  for (const auto& node : g.nodes()) {
-    const graph::NodeTypes types(g, node);
-    flops[static_cast<int>(node.phase)] += graph::work_of(graph::schema(node), types.view()).flops.value();
-  }
+  for (const auto& node : g.nodes()) flops[static_cast<int>(node.phase)] += graph::flops_of(g, node);
   // What the backward pass reads of the forward pass must be kept.
   std::vector<bool> kept(g.tensors().size(), false);
   for (const auto& node : g.nodes())

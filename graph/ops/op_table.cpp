@@ -57,4 +57,12 @@ Work work_of(const OpSchema& schema, const NodeView& node) {
 NodeTypes::NodeTypes(const Graph& graph, const Node& node)
     : inputs_(types_of(graph, node.inputs)), outputs_(types_of(graph, node.outputs)), attributes_(node.attributes) {}
 
+double flops_of(const Graph& graph, const Node& node) { return work_of(schema(node), NodeTypes(graph, node).view()).flops.value(); }
+
+double flops_of(const Graph& graph) {
+  double flops = 0;
+  for (const Node& node : graph.nodes()) flops += flops_of(graph, node);
+  return flops;
+}
+
 }  // namespace rehearsal::graph

@@ -78,7 +78,7 @@ void RoleBuilder::spread_decompositions() {
   const auto all = decompositions_alike();
   place_what_they_read(all);
   std::vector<double> work;
-  for (const auto n : all) work.push_back(graph::work_of(graph::schema(g_[n]), graph::NodeTypes(g_, g_[n]).view()).flops.value());
+  for (const auto n : all) work.push_back(graph::flops_of(g_, g_[n]));
   const auto rank_of = shared_out(work, c_.program.axes[axis_of_replicas()].size);
   std::vector<std::int32_t> messages;
   for (std::size_t n = 0; n < all.size(); ++n) {

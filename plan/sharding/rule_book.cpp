@@ -141,8 +141,7 @@ class UseFinder {
     }
     note_whole(id);
     if (weights == 0 || weights == present) return;
-    const graph::NodeTypes types(g_, node);
-    const double flops = graph::work_of(row, types.view()).flops.value();
+    const double flops = graph::flops_of(g_, node);
     const bool contracts = std::any_of(dims_.iteration(id).begin(), dims_.iteration(id).end(), [&](const IterDim& way) {
       return way.kind == LabelKind::Sum &&
              std::any_of(way.inputs.begin(), way.inputs.end(), [&](const auto& p) { return is_weight(id, p); });

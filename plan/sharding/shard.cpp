@@ -95,11 +95,6 @@ class MissReport {
   std::vector<bool> has_selected_;  ///< [atom]: it is one of them, or made of one
 };
 
-double flops_of(const graph::Graph& graph, const graph::Node& node) {
-  const graph::NodeTypes types(graph, node);
-  return graph::work_of(graph::schema(node), types.view()).flops.value();
-}
-
 [[noreturn]] void refuse(const ShardingTask& task, std::size_t axis, const AxisUse& use) {
   std::string dims;
   for (const std::string& d : task.axes[axis].dims) dims += (dims.empty() ? "" : ", ") + d;
@@ -119,7 +114,7 @@ double flops_of(const graph::Graph& graph, const graph::Node& node) {
 void report_use(const ShardingTask& task, Sharding& result) {
   const graph::Graph& g = task.graph;
   std::vector<double> flops;
-  for (const graph::Node& node : g.nodes()) flops.push_back(node.phase == graph::Phase::Update ? 0 : flops_of(g, node));
+  for (const graph::Node& node : g.nodes()) flops.push_back(node.phase == graph::Phase::Update ? 0 : graph::flops_of(g, node));
   result.use.assign(task.axes.size(), {});
   for (std::size_t a = 0; a < task.axes.size(); ++a) {
     AxisUse& use = result.use[a];

@@ -107,7 +107,7 @@ void RowCollector::add_whole(std::size_t n, std::uint32_t offset) {
     const auto& attention = flow().cores()[static_cast<std::size_t>(core)];
     if (schema.family == CostFamily::MatMul) {
       const double all = static_cast<double>(graph()[graph().nodes()[attention.first_product].outputs[0]].type.shape.back());
-      count_flops(graph::work_of(schema, graph::NodeTypes(graph(), node).view()).flops.value(), {}, all / keys_computed(attention, all));
+      count_flops(graph::flops_of(graph(), node), {}, all / keys_computed(attention, all));
       if (!s_.fused_attention) attention_product(node);
     }
     if (n == attention.softmax) s_.fused_attention ? fused_attention(attention) : scores(attention);
@@ -182,7 +182,7 @@ void RowCollector::product(RateKind kind, const MatmulShape& shape, Gradients g)
 
 void RowCollector::matmul(const graph::Node& node) {
   if (!weight_product(flow(), node)) {
-    count_flops(graph::work_of(graph::schema(node), graph::NodeTypes(graph(), node).view()).flops.value(), {});
+    count_flops(graph::flops_of(graph(), node), {});
     attention_product(node);
     return;
   }
@@ -195,7 +195,7 @@ void RowCollector::matmul(const graph::Node& node) {
   const double more = load / s_.used_share(node.inputs[0]) - 1;  // of the busiest rank than of a mean one
   if (more != 0 && flow().gradient(node.inputs[1])) part_.kept.others += more * s_.bytes(node.inputs[0]);
   const Gradients gradients{flow().gradient(node.inputs[0]), flow().gradient(node.inputs[1])};
-  count_flops(graph::work_of(graph::schema(node), graph::NodeTypes(graph(), node).view()).flops.value(), gradients);
+  count_flops(graph::flops_of(graph(), node), gradients);
   if (flow().steps_of(node_) > 0) return recurrent_step(shape);
   dense_product(node, shape, gradients);
   part_.last_product = offset_;
@@ -261,7 +261,7 @@ void RowCollector::recurrent_step(const MatmulShape& shape) {
 double RowCollector::products_of(const graph::Node& node) const {
   const double one = 2 * static_cast<double>(graph::element_count(graph()[node.outputs[0]].type.shape)) *
                      static_cast<double>(graph()[node.inputs[0]].type.shape.back());
-  return graph::work_of(graph::schema(node), graph::NodeTypes(graph(), node).view()).flops.value() / one;
+  return graph::flops_of(graph(), node) / one;
 }
 
 /// A product of two activations: of attention, or any other.
@@ -315,7 +315,7 @@ void RowCollector::convolution(const graph::Node& node) {
   const auto x = s_.operand(node_, 0), w = s_.operand(node_, 1);
   const double moved = s_.bytes(node.inputs[0]) + s_.bytes(node.outputs[0]);
   const bool data_gradient = flow().gradient(node.inputs[0]);
-  const double whole = graph::work_of(graph::schema(node), graph::NodeTypes(graph(), node).view()).flops.value();
+  const double whole = graph::flops_of(graph(), node);
   const bool weight_gradient = flow().gradient(node.inputs[1]);
   count_flops(whole, {data_gradient, weight_gradient}, saving_of(node));
   if (is_depthwise(node, x, w))

@@ -39,17 +39,12 @@ LanguageModel language_model(const graph::Graph& forward, const std::string& nam
     model.parameters += elements;
     if (shape.size() != kMatrix || std::ranges::find(shape, model.words) == shape.end()) model.without_embeddings += elements;
   }
-  double flops = 0;
-  for (const auto& node : forward.nodes()) {
-    const graph::NodeTypes types(forward, node);
-    flops += graph::work_of(graph::schema(node), types.view()).flops.value();
-  }
   double samples = 1;
   for (const auto input : forward.inputs())
     if (const auto& type = forward[input].type; type.shape.size() == kMatrix && is_integer(type.dtype))
       samples = static_cast<double>(type.shape.front());
   model.tokens_per_sample = static_cast<double>(tokens_per_sample(forward));
-  model.per_token = Flops(kForwardAndBackward * flops / (samples * model.tokens_per_sample));
+  model.per_token = Flops(kForwardAndBackward * graph::flops_of(forward) / (samples * model.tokens_per_sample));
   return model;
 }
 

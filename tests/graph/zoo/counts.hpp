@@ -20,11 +20,8 @@ inline std::int64_t parameters_of(const Graph& graph) {
 /// FLOPs of the forward nodes of some operators.
 inline double flops_of(const Graph& graph, const std::vector<std::string_view>& ops) {
   double flops = 0;
-  for (const Node& node : graph.nodes()) {
-    if (std::find(ops.begin(), ops.end(), schema(node).name) == ops.end()) continue;
-    const NodeTypes types(graph, node);
-    flops += work_of(schema(node), types.view()).flops.value();
-  }
+  for (const Node& node : graph.nodes())
+    if (std::ranges::find(ops, schema(node).name) != ops.end()) flops += graph::flops_of(graph, node);
   return flops;
 }
 
