@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "base/dtype.hpp"
@@ -23,6 +24,9 @@ struct KernelCase {
   graph::Work work;
   DType dtype = DType::F32;
   int threads = 1;
+
+  /// Kernels of equal keys are measured together.
+  [[nodiscard]] auto key() const { return std::tie(op, implementation, signature, dtype, threads); }
 };
 
 /// The implementation of kernels that are asked about on a device that is not here (plan::TableBackend): whichever it was measured with.

@@ -23,10 +23,6 @@ constexpr Prior kOfFamily{3, 0.3}, kOfOperator{1, 0.15};
 /// core, say): its own sample keeps that, other sizes must not.
 constexpr double kLargestLogRatio = 3.0;
 
-bool same_kernel(const KernelCase& a, const KernelCase& b) {
-  return a.op == b.op && a.implementation == b.implementation && a.signature == b.signature && a.dtype == b.dtype && a.threads == b.threads;
-}
-
 /// Geometric mean of two durations; a missing one (zero) leaves the other.
 Seconds blend(Seconds a, double weight_a, Seconds b, double weight_b) {
   if (!(a.value() > 0)) return b;
@@ -123,7 +119,7 @@ Calibration without_training(Calibration c) {
 
 bool merge_sample(Calibration& c, const Sample& fresh) {
   const auto at = std::find_if(c.samples.begin(), c.samples.end(),
-                               [&](const Sample& s) { return s.from_training && same_kernel(s.kernel, fresh.kernel); });
+                               [&](const Sample& s) { return s.from_training && s.kernel.key() == fresh.kernel.key(); });
   if (at == c.samples.end()) {
     c.samples.push_back(fresh);
     return true;

@@ -57,8 +57,6 @@ struct KernelTimes {
 };
 using Kernels = std::map<KernelKey, KernelTimes>;
 
-KernelKey key_of(const costmodel::KernelCase& k) { return {k.op, k.implementation, k.signature, k.dtype, k.threads}; }
-
 void add_step(const RankTrace& rank, const StepAccount& account, Kernels& kernels) {
   struct Sum {
     double wall = 0, cpu = 0;
@@ -68,7 +66,7 @@ void add_step(const RankTrace& rank, const StepAccount& account, Kernels& kernel
   for (const auto& e : account.charged) {
     const auto& kind = rank.kinds[e.kind];
     if (kind.identity.kind == plan::InstructionKind::Report) continue;
-    const auto key = key_of(kind.kernel);
+    const KernelKey key = kind.kernel.key();
     auto& sum = sums[key];
     sum.wall += e.seconds;
     sum.cpu += e.busy;
