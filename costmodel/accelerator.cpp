@@ -53,8 +53,8 @@ double accelerator_peak_of(const platforms::Device& d, std::string_view key) { r
 /// Clock of large products on matrix units under the board's own limit of power.
 double clock_of_products(const platforms::Device& d, const GenerationRow& row, const Constants& c) {
   const double needed = row.joules * std::max(accelerator_peak_of(d, "f16"), accelerator_peak_of(d, "bf16")), rest = resting_power(d);
-  const double left = d.busy_power.value.value() - rest;
-  return needed > 0 && left > 0 ? clock_under(left / needed, c) : 1;
+  const double left = std::max(0.0, d.busy_power.value.value() - rest);
+  return needed > 0 ? std::max(kLeastClock, clock_under(left / needed, c)) : 1;
 }
 
 /// Share of `p.peak` that large dense products reach.

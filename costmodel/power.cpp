@@ -10,6 +10,7 @@ using C = Coefficient;
 constexpr double kClipSharpness = 6;
 constexpr int kNodeOfReference = 8;               // devices of the node that host_power_8 speaks of
 constexpr double kGraphicsMemoryJoules = 60e-12;  // per byte of bandwidth: 7.5 pJ a bit of GDDR6, 7.25 of GDDR6X (Micron)
+constexpr double kMostForMemory = 0.35;           // of what a board may draw above its rest; the T4 has most of the catalogue's, 0.32
 
 bool older_than_volta(std::string_view generation) {
   return generation.starts_with("kepler") || generation.starts_with("maxwell") || generation.starts_with("pascal");
@@ -19,7 +20,8 @@ bool older_than_volta(std::string_view generation) {
 
 double resting_power(const platforms::Device& d) {
   const bool graphics = d.memory_type.starts_with("GDDR");
-  return d.idle_power.value.value() + (graphics ? kGraphicsMemoryJoules * d.memory_bandwidth.value.value() : 0);
+  const double idle = d.idle_power.value.value(), above = std::max(0.0, d.busy_power.value.value() - idle);
+  return idle + (graphics ? std::min(kGraphicsMemoryJoules * d.memory_bandwidth.value.value(), kMostForMemory * above) : 0);
 }
 
 double clock_under(double share, const Constants& c) {

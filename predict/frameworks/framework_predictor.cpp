@@ -185,7 +185,7 @@ class FrameworkPredictor final : public Predictor {
     a.evidence = {0, 1, 0};
     a.warnings = plan::keys_without_effect(q.job.plan, q.job.plan.dp * q.job.plan.cp);
     if (auto warning = warning_about(q.job.plan); !warning.empty()) a.warnings.push_back(std::move(warning));
-    for (auto& sentence : choices_without_effect(q.job, model.fused_attention)) a.warnings.push_back(std::move(sentence));
+    for (auto& sentence : choices_without_effect(q.job, model)) a.warnings.push_back(std::move(sentence));
     if (power.at_least) a.warnings.push_back(below_least_clock(q.job.recipe.power_limit, pacing, power));
     set_memory(q, memory, a);
     a.checkpoint = checkpoint_size(checkpoint_bytes(q.job, weights_), a.ranks, platform_);

@@ -157,7 +157,8 @@ class StageMemory {
       add(count * (part.weights - part.expert_weights) + (job_.plan.pp > 1 ? part.shared_weights : Weights{}), replicas, frozen);
       add(count * part.expert_weights, replicas / job_.plan.ep, frozen);  // experts have copies on fewer ranks
       largest = std::max(largest, part.weights.all);
-      if (job_.recipe.update_in_backward) m.gradients = std::max(m.gradients, part.weights.trained * bytes.gradients);
+      const double ranks = keeps_whole_gradients(job_) ? 1 : replicas;
+      if (job_.recipe.update_in_backward) m.gradients = std::max(m.gradients, part.weights.trained * bytes.gradients / ranks);
     });
     if (gathers) m.gathered = precision_.element_bytes * (job_.recipe.keeps_gathered ? whole : kGatheredCopies * largest);
   }

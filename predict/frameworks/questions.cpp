@@ -37,6 +37,9 @@ std::vector<plan::Violation> Questions::violations(const plan::Plan& plan) const
         {"offload",
          "--recipe offload_layers=" + std::to_string(blocks) + ": the model has " + std::to_string(limits_.blocks) + " equal blocks",
          "leave it out to move all"});
+  if (plan.offload == plan::Offload::Activations && limits_.all_blocks == 0)
+    violations.push_back({"offload", "activations are moved block by block, and the model has no blocks that repeat",
+                          "offload=none, or --framework rehearse, which moves tensor by tensor"});
   if (const auto& row = graph::optimizer_row(setting_.optimizer); row.product_flops && plan.offload == plan::Offload::Optimizer)
     violations.push_back({"offload", setting_.optimizer + " multiplies matrices in its update, and no framework does that on the host",
                           "offload=none, or an optimizer without products"});

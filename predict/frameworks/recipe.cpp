@@ -160,12 +160,32 @@ void require_effect(const Recipe& recipe, const graph::Graph& model, const platf
     throw Refusal("--recipe frozen: every weight of the model is trained; say with --lora or --freeze which are not");
   if (recipe.longest_document > 0 || recipe.parallel_blocks) require_attention(recipe, model);
   if (recipe.power_limit > 0) require_drawn(recipe.power_limit, platform);
+  for (const auto& group : platform.nodes)
+    if (recipe.captured.value_or(false) && group.device.kind != platforms::DeviceKind::Gpu)
+      throw Refusal("--recipe cuda_graph: " + group.device.name + " is no GPU; leave it out");
   if (router_of(model) != nullptr) return;
   if (recipe.expert_overlap) throw Refusal("--recipe expert_overlap: the model has no experts");
   if (recipe.fused_experts) throw Refusal("--recipe fused_experts: the model has no experts");
 }
 
-std::vector<std::string> choices_without_effect(const FrameworkJob& job, bool fused_attention) {
+namespace {
+
+/// What recomputation and offloading of blocks change nothing about.
+void add_idle_recomputation(const FrameworkJob& job, const ModelParts& model, std::vector<std::string>& sentences) {
+  const auto rule = job.plan.recompute.rule;
+  const auto again = [&](const Part& part) { return (part.repeated || model.image) && part.kept.attention > 0; };
+  if (rule == plan::RecomputeRule::Selective && std::ranges::none_of(model.parts, again))
+    sentences.emplace_back("recompute=selective has no effect: nothing of attention is kept for the backward pass");
+  const bool at_once = job.plan.pp == 1 && !job.profile.checkpoints_stages && std::ranges::none_of(model.parts, &Part::repeated);
+  if (rule == plan::RecomputeRule::Full && at_once)
+    sentences.emplace_back(
+        "recompute=full frees nothing: the model has no blocks that repeat, and is computed again as a whole; --framework rehearse cuts "
+        "it");
+}
+
+}  // namespace
+
+std::vector<std::string> choices_without_effect(const FrameworkJob& job, const ModelParts& model) {
   const auto& recipe = job.recipe;
   const auto& plan = job.plan;
   std::vector<std::string> sentences;
@@ -178,7 +198,9 @@ std::vector<std::string> choices_without_effect(const FrameworkJob& job, bool fu
   add(recipe.parallel_blocks, "parallel_blocks", plan.tp > 1, "nothing is summed over tp (tp=1)");
   add(recipe.keeps_gathered, "keeps_gathered", plan.zero == 3, "parameters are gathered under zero=3 alone");
   add(recipe.stage_clocks, "power=stages", plan.pp > 1, "there is one stage (pp=1)");
-  add(recipe.longest_document > 0, "packed", fused_attention, "attention is in parts, which compute all pairs of a sequence");
+  add(recipe.longest_document > 0, "packed", model.fused_attention, "attention is in parts, which compute all pairs of a sequence");
+  add(recipe.chunked_loss, "chunked_loss", !model.image, "an image network's logits are few");
+  add_idle_recomputation(job, model, sentences);
   if (!recipe.expert_load.balanced() && plan.ep == 1)
     sentences.emplace_back("--imbalance has no effect: every rank has all experts (ep=1)");
   return sentences;

@@ -8,6 +8,7 @@
 
 #include "graph/graph.hpp"
 #include "predict/frameworks/framework_job.hpp"
+#include "predict/frameworks/model_part.hpp"
 
 namespace rehearsal::predict::frameworks {
 
@@ -29,7 +30,7 @@ void require_effect(const Recipe&, const graph::Graph& model, const platforms::P
 
 /// A sentence for each choice of the job's recipe that changes nothing of its plan. `fused_attention`: it is one kernel, which knows where
 /// documents end.
-[[nodiscard]] std::vector<std::string> choices_without_effect(const FrameworkJob&, bool fused_attention);
+[[nodiscard]] std::vector<std::string> choices_without_effect(const FrameworkJob&, const ModelParts&);
 
 /// Bytes of a weight that is not trained, in blocks of the model: of "nf4", "int4", "int8" or "fp8"; 0 for "16bit"; below 0: no such type.
 [[nodiscard]] double bytes_of_frozen(std::string_view type);

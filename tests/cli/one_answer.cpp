@@ -135,6 +135,18 @@ TEST_CASE("an answer says where a step goes as its trace does") {
   }
 }
 
+TEST_CASE("recomputation, offloading and captured steps that would change nothing are named or refused") {
+  const std::string image = "estimate 'zoo:unet2d?image=64' --batch 8 --dtype bf16 --platform dgx-a100 --framework pytorch --plan dp=1,";
+  CHECK_THAT(rehearse(image + "recompute=full").err, contains("recompute=full frees nothing"));
+  CHECK_THAT(rehearse(image + "recompute=selective").err, contains("recompute=selective has no effect"));
+  CHECK_THAT(rehearse(image + "recompute=none --recipe chunked_loss=on").err, contains("--recipe chunked_loss has no effect"));
+  check_failure(rehearse(image + "offload=activations"), 3, {"no blocks that repeat", "offload=none"});
+  const std::string decoder = std::string("estimate ") + kDecoder + " --batch 32 --dtype bf16 --platform ";
+  CHECK_THAT(rehearse(decoder + "dgx-a100 --framework pytorch --plan dp=1,recompute=full").err, !contains("frees nothing"));
+  check_failure(rehearse(decoder + "tpu-v4-pod --framework jax --plan dp=1 --recipe cuda_graph=on"), 3, {"cuda_graph", "is no GPU"});
+  check_failure(rehearse(decoder + "xeon-8480-2s --framework pytorch --plan dp=1 --recipe cuda_graph=on"), 3, {"cuda_graph", "is no GPU"});
+}
+
 TEST_CASE("choices of a recipe that change nothing of a plan are named") {
   const std::string job = std::string("estimate ") + kDecoder + " --batch 32 --dtype bf16 --platform dgx-a100 --framework ";
   for (const auto& [framework, recipe] : {std::pair{"megatron-core", "tensor_overlap=on"}, std::pair{"megatron-core", "keeps_gathered=on"},

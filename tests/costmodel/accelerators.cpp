@@ -102,6 +102,19 @@ TEST_CASE("large products run at the clock that the board's power leaves") {
   CHECK(rate("T4-16GB") == Approx(24.0 / 65).epsilon(0.2));
 }
 
+TEST_CASE("quicker graphics memory leaves a board two thirds of its power, and products a clock") {
+  const auto& c = published_constants().values;
+  const auto& megatron = *find_framework("megatron");
+  const auto rate = [&](double quicker) {
+    auto d = platforms::load_device("L4-24GB");
+    d.memory_bandwidth.value *= quicker;
+    return rates_of(d, precision_of(d, "bf16"), {megatron, megatron.launch}, c).flops_per_second[0];
+  };
+  CHECK(rate(2) < rate(1));        // memory draws more
+  CHECK(rate(2) > 0.9 * rate(1));  // but 0.35 of what is above the rest at most, for 0.30
+  CHECK(rate(100) == Approx(rate(2)));
+}
+
 TEST_CASE("a convolution hides neither arithmetic nor traffic fully") {
   RateTable rates;
   rates.flops_per_second.fill(1e9);

@@ -111,6 +111,15 @@ TEST_CASE("parameters that replicas of a sequence shard are gathered before ever
   CHECK(s.memory().weights == Approx(4 / 8.0 * parameters));
 }
 
+TEST_CASE("an update in the backward pass has one part's gradient, and of a sharded one this rank's share") {
+  Sample s("zoo:gpt?layers=6&hidden=64&heads=4&seq=32&vocab=1000&batch=2", platforms::load("dgx-a100"), "torchtitan");
+  s.job.recipe.update_in_backward = true;
+  const double whole = s.memory().gradients;
+  CHECK(whole > 0);
+  s.job.plan.dp = 8, s.job.plan.zero = 2;
+  CHECK(s.memory().gradients == Approx(whole / 8));
+}
+
 TEST_CASE("gradients of fp16 wait in fp16, and become fp32 where the state is") {
   // Megatron-Core's table of bytes a parameter: 20, and 4 + 16 / d with the distributed optimizer, where bf16 has 18 and 6 + 12 / d.
   Sample half(kSmall, platforms::load("dgx-a100"), "megatron", "fp16"), brain(kSmall, platforms::load("dgx-a100"), "megatron");
