@@ -54,6 +54,13 @@ std::string week_of(const std::string& time) {
   return formatted("%G-W%V", ::timegm(&parts));
 }
 
+/// A run before was stopped while it wrote its line, or the disk was full.
+bool ends_within_line(int file) {
+  const auto size = ::lseek(file, 0, SEEK_END);
+  char last = '\n';
+  return size > 0 && ::pread(file, &last, 1, size - 1) == 1 && last != '\n';
+}
+
 }  // namespace
 
 std::string history_of(const std::string& machine) {
@@ -74,15 +81,15 @@ void add_to_history(const std::string& path, const RunRecord& r) {
                {"predicted_step_seconds", {{"value", r.predicted.value}, {"low", r.predicted.low}, {"high", r.predicted.high}}},
                {"step_seconds", r.measured},
                {"loss", r.loss}};
-  const auto line = j.dump() + "\n";
   // One write at the end of the file: runs that end at once do not mix their lines.
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  const auto line = (file >= 0 && ends_within_line(file) ? "\n" : "") + j.dump() + "\n";
   const bool written = file >= 0 && ::write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
   if (file >= 0) ::close(file);
   if (!written) throw EnvironmentFailure(path + ": could not be written");
 }
 
-std::vector<RunRecord> read_history(const std::string& path) {
+std::vector<RunRecord> read_history(const std::string& path, std::vector<std::int64_t>* broken) {
   std::ifstream in(path);
   if (!in)
     throw BadInput(path, "does not exist; `rehearse run ... --machine` with its calibration and at least " +
@@ -94,6 +101,10 @@ std::vector<RunRecord> read_history(const std::string& path) {
     try {
       records.push_back(record_of(Json::parse(line)));
     } catch (const Json::exception&) {
+      if (broken != nullptr) {
+        broken->push_back(number);
+        continue;
+      }
       throw BadInput(path, "line " + std::to_string(number) + " is no record of a run");
     }
     const auto& r = records.back();

@@ -27,8 +27,9 @@ struct RunRecord {
 [[nodiscard]] std::string time_text(std::int64_t seconds);
 /// Adds one line, whole. Throws EnvironmentFailure when the file cannot be written.
 void add_to_history(const std::string& path, const RunRecord&);
-/// In the order of the file; a last line that was not finished is left out. Throws BadInput naming file and line.
-[[nodiscard]] std::vector<RunRecord> read_history(const std::string& path);
+/// In the order of the file; a last line that was not finished is left out. Throws BadInput naming file and line; `broken`, where it is
+/// wanted, gets the numbers of lines that are no record instead.
+[[nodiscard]] std::vector<RunRecord> read_history(const std::string& path, std::vector<std::int64_t>* broken = nullptr);
 
 /// Runs of one week (ISO 8601: "2026-W48").
 struct WeekOfRuns {

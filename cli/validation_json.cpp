@@ -89,6 +89,20 @@ Json value_json(const costmodel::Interval& interval) {
 
 }  // namespace
 
+std::string reasons_of(std::span<const validation::TaughtNothing> records) {
+  constexpr std::size_t kMost = 5;
+  std::string text;
+  for (const auto& record : records.first(std::min(kMost, records.size()))) text += "; " + record.id + ": " + record.why;
+  if (records.size() > kMost)
+    text += "; and " + std::to_string(records.size() - kMost) + " others (`rehearse validate --measured` says of each)";
+  return text;
+}
+
+void warn_of_nothing(const Terminal& terminal, std::span<const validation::TaughtNothing> nothing, std::size_t records) {
+  if (nothing.empty()) return;
+  terminal.warn(std::to_string(nothing.size()) + " of " + std::to_string(records) + " records teach nothing" + reasons_of(nothing));
+}
+
 void warn_of(const Terminal& terminal, const std::string& what, const std::set<std::string>& names) {
   constexpr std::size_t kMost = 12;
   if (names.empty()) return;

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "base/short_number.hpp"
 #include "exec/play/interpreter.hpp"
 #include "graph/gradient.hpp"
 #include "graph/training.hpp"
@@ -66,7 +67,7 @@ std::optional<std::string> statistics_difference(const graph::Value& result, con
                            other = moments_of(count, [&](std::int64_t i) { return expected.real(i); });
   const double error = (own.deviation + other.deviation) / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, count)));
   if (std::abs(own.mean - other.mean) <= 4 * error + 1e-6) return std::nullopt;
-  return "has mean " + std::to_string(own.mean) + ", expected about " + std::to_string(other.mean);
+  return "has mean " + short_number(own.mean, 9) + ", expected about " + short_number(other.mean, 9);
 }
 
 std::optional<std::string> value_difference(const graph::Value& result, const graph::Value& expected, Tolerance tolerance) {
@@ -78,7 +79,7 @@ std::optional<std::string> value_difference(const graph::Value& result, const gr
     const bool exact = expected.integral();
     const bool equal = exact ? result.integer(i) == expected.integer(i) : same(result.real(i), expected.real(i), tolerance);
     if (!equal)
-      return "element " + std::to_string(i) + " is " + std::to_string(result.real(i)) + ", not " + std::to_string(expected.real(i));
+      return "element " + std::to_string(i) + " is " + short_number(result.real(i), 9) + ", not " + short_number(expected.real(i), 9);
   }
   return std::nullopt;
 }
@@ -231,8 +232,8 @@ class Differences {
     if (std::abs(own - central) <= allowed) return std::nullopt;
     const bool kink = std::abs(right - left) > kKink * std::max(1.0, std::abs(central)) + noise;
     if (kink && own >= std::min(left, right) - allowed && own <= std::max(left, right) + allowed) return std::nullopt;
-    return "d/d " + problem_.inputs[input] + "[" + std::to_string(entry) + "] is " + std::to_string(own) + ", differences give " +
-           std::to_string(central);
+    return "d/d " + problem_.inputs[input] + "[" + std::to_string(entry) + "] is " + short_number(own, 9) + ", differences give " +
+           short_number(central, 9);
   }
 
   const Differentiated& problem_;

@@ -70,6 +70,7 @@ class Fit {
   std::vector<std::unique_ptr<Prepared>> prepared_;
   std::vector<Question> questions_;
   std::vector<FittedQuantity> quantities_;
+  std::vector<TaughtNothing> nothing_;
   VectorXd weight_;
 };
 
@@ -99,8 +100,8 @@ void Fit::prepare() {
                               std::string("energy_kwh_per_epoch")})
         if (!key.empty()) ask(i, *p, key);
       prepared_.push_back(std::move(p));
-    } catch (const Refusal&) {
-      continue;  // what cannot be answered teaches nothing
+    } catch (const Refusal& refused) {
+      nothing_.push_back({r.id, refused.what()});
     }
   }
 }
@@ -265,6 +266,7 @@ FitOutcome Fit::run(int steps, Progress& progress) {
   file_.evidence.devices.assign(devices.begin(), devices.end());
   file_.evidence.frameworks.assign(frameworks.begin(), frameworks.end());
   outcome.quantities = quantities_;
+  outcome.nothing = nothing_;
   file_.evidence.runs = seen_runs();
   outcome.coverage = set_intervals(file_.evidence, quantities_);
   outcome.constants = file_;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/progress.hpp"
+#include "validation/site_lessons.hpp"
 #include "validation/validate.hpp"
 
 namespace rehearsal::validation {
@@ -21,6 +22,7 @@ struct FittedQuantity {
 struct FitOutcome {
   costmodel::ConstantsFile constants;  ///< with intervals from the residuals of left-out sources
   std::vector<FittedQuantity> quantities;
+  std::vector<TaughtNothing> nothing;  ///< records that are refused, with the reason
   int fitted_constants = 0;
   double coverage = 0;  ///< of intervals that were made without the quantity's source
 };

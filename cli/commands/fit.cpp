@@ -1,10 +1,13 @@
 #include <cmath>
 #include <map>
+#include <regex>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.hpp"
+#include "base/error.hpp"
 #include "base/statistics.hpp"
 #include "cli/command.hpp"
 #include "cli/validation_json.hpp"
@@ -81,13 +84,28 @@ std::string residual_lines(const pub::FitOutcome& outcome, const std::vector<pub
   return lines;
 }
 
+void require_date(const std::string& text) {
+  static const std::regex kDay(R"(\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01]))");
+  if (!text.empty() && !std::regex_match(text, kDay)) throw BadInput("--date " + text, "is no day; write it as 2026-11-30");
+}
+
+void warn_of_records(const pub::FitOutcome& outcome, std::size_t records, const Terminal& terminal) {
+  warn_of_nothing(terminal, outcome.nothing, records);
+  if (std::cmp_less(outcome.quantities.size(), outcome.fitted_constants))
+    terminal.warn("there are " + std::to_string(outcome.quantities.size()) + " measured quantities for " +
+                  std::to_string(outcome.fitted_constants) + " constants: most of these stay where they are");
+}
+
 int fit(const FitOptions& o, Terminal& terminal) {
+  require_date(o.date);
   const auto file = pub::read_record_file(o.measured);
   pub::require_records(file, o.measured);
+  warn_of(terminal, o.measured + ": unknown keys are ignored:", file.unknown_keys);
   warn_of(terminal, o.measured + ": several lines have one id, and each counts:", file.repeated_ids);
   const auto& start = costmodel::published_constants();
   const auto progress = terminal.progress("fit");
   auto outcome = pub::fit_constants(file.records, start, o.steps, *progress);
+  warn_of_records(outcome, file.records.size(), terminal);
   outcome.constants.frozen_date = o.date;
   outcome.constants.frozen_commit = o.commit;
   if (!o.output.empty()) write_file_atomically(o.output, costmodel::to_json_text(outcome.constants));

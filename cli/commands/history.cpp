@@ -1,5 +1,3 @@
-#include "cli/run_history.hpp"
-
 #include <fnmatch.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include "base/error.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
+#include "cli/run_history.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -30,7 +29,10 @@ Json row_of(const RunRecord& r) {
 
 int history(const HistoryOptions& o, Terminal& terminal) {
   if (o.last < 1) throw BadInput("--last " + std::to_string(o.last), "must be at least 1");
-  auto records = read_history(history_of(o.machine));
+  std::vector<std::int64_t> broken;
+  auto records = read_history(history_of(o.machine), &broken);
+  for (const auto line : broken)
+    terminal.warn(history_of(o.machine) + ": line " + std::to_string(line) + " is no record of a run, and is left out");
   if (!o.model.empty()) std::erase_if(records, [&](const RunRecord& r) { return ::fnmatch(o.model.c_str(), r.model.c_str(), 0) != 0; });
   Json runs = Json::array(), weeks = Json::array();
   const auto first = records.size() - std::min(records.size(), static_cast<std::size_t>(o.last));

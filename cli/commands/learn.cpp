@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iomanip>
 #include <iterator>
@@ -114,14 +115,17 @@ void warn_of_odd(const costmodel::SiteRun& run, const Terminal& terminal) {
                 " than was predicted: little is learned of it, and intervals become wider; is it what its record says?");
 }
 
-/// "r0: why; r1: why; and 3 others"
-std::string reasons_of(const std::vector<validation::TaughtNothing>& records) {
-  constexpr std::size_t kMost = 5;
-  std::string text;
-  for (const auto& record : std::span(records).first(std::min(kMost, records.size()))) text += "; " + record.id + ": " + record.why;
-  if (records.size() > kMost)
-    text += "; and " + std::to_string(records.size() - kMost) + " others (`rehearse validate --measured` says of each)";
-  return text;
+/// What was learned before. Throws BadInput for a file that is read, or is of another kind: it would be another file afterwards.
+costmodel::Site learned_before(const LearnOptions& o) {
+  if (!std::filesystem::exists(o.machine)) return {};
+  for (const auto& path : o.traces)
+    if (std::filesystem::equivalent(path, o.machine))
+      throw BadInput("--into " + o.machine, "is one of the files that are read; name another one, which learn writes");
+  auto site = costmodel::read_site(o.machine);
+  if (!costmodel::holds_site(o.machine) && !costmodel::holds_calibration(o.machine))
+    throw BadInput("--into " + o.machine,
+                   "is neither what `rehearse learn` wrote before nor what `rehearse calibrate` writes; name a new file");
+  return site;
 }
 
 /// Records of published or own runs, one JSON object a line: what they say about the site they come from.
@@ -136,14 +140,12 @@ int learn_from_records(const LearnOptions& o, Terminal& terminal) {
     warn_of(terminal, path + ": several lines have one id, of which the last counts:", file.repeated_ids);
     std::move(file.records.begin(), file.records.end(), std::back_inserter(records));
   }
-  const auto before = std::ifstream(o.machine) ? costmodel::read_site(o.machine) : costmodel::Site{};
+  const auto before = learned_before(o);
   const auto site = pub::learn_records(before, records, costmodel::published_constants(), &nothing);
   if (nothing.size() == records.size())
     throw Refusal("none of " + std::to_string(records.size()) +
                   " records has a measured value that could be predicted; nothing was learned" + reasons_of(nothing));
-  if (!nothing.empty())
-    terminal.warn(std::to_string(nothing.size()) + " of " + std::to_string(records.size()) + " records teach nothing" +
-                  reasons_of(nothing));
+  warn_of_nothing(terminal, nothing, records.size());
   for (const auto& run : site.runs)
     if (costmodel::is_odd(run) && std::ranges::find(before.runs, run.id, &costmodel::SiteRun::id) == before.runs.end())
       warn_of_odd(run, terminal);

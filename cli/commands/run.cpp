@@ -241,6 +241,10 @@ void check_request(const RunOptions& o) {
 std::optional<costmodel::Interval> predicted_step(const RunOptions& o, const plan::Plan& plan, const exec::ComputeDevice& device,
                                                   const exec::Communicator& world, const Terminal& terminal) {
   if (o.machine.empty() || world.rank() != 0) return std::nullopt;
+  if (o.kernels() == "reference") {
+    terminal.warn("--machine " + o.machine + ": nothing is predicted: it knows the fast kernels, and the reference's are run here");
+    return std::nullopt;
+  }
   try {
     const auto text = of_another_machine(o.machine, device.is_host() ? "" : device.name());
     if (!text.empty()) terminal.warn(text);

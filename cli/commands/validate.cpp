@@ -50,6 +50,9 @@ RecordFile records_of(const ValidateOptions& o, Terminal& terminal) {
 
 std::vector<Verdict> own_answers(const ValidateOptions& o, const RecordFile& file, Terminal& terminal) {
   const auto site = o.machine.empty() ? costmodel::Site{} : costmodel::read_site(o.machine);
+  if (!o.machine.empty() && site.corrections.empty())
+    throw BadInput("--machine " + o.machine,
+                   "holds no runs that records are corrected by; `rehearse learn RECORDS --into " + o.machine + "` adds some");
   const auto progress = terminal.progress("validate");
   validation::PlayerOf player;
   const auto fidelity = fidelity_of(o.through, "--through");

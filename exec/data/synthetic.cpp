@@ -1,4 +1,5 @@
 #include <map>
+#include <set>
 #include <vector>
 
 #include "base/error.hpp"
@@ -16,7 +17,10 @@ class Synthetic final : public DataSource {
   Synthetic(const graph::TrainingGraph& training, std::uint64_t seed) : seed_(seed), pool_(kDraws) {
     for (std::uint64_t i = 0; i < kDraws; ++i) pool_[i] = static_cast<float>(random_normal(seed, 0, i));
     constexpr std::int64_t kOtherwise = 2;
-    for (const auto& w : wanted_of(training, {})) classes_[w.input] = w.classes == 0 ? kOtherwise : w.classes;
+    for (const auto& w : wanted_of(training, {})) {
+      classes_[w.input] = w.classes == 0 ? kOtherwise : w.classes;
+      if (w.target && is_probability(training, training.target)) probabilities_.insert(w.input);
+    }
   }
 
   [[nodiscard]] std::int64_t samples() const override { return 0; }
@@ -27,11 +31,15 @@ class Synthetic final : public DataSource {
     const auto stream = Hasher().add(r.input).value();
     const auto at = r.first * per_sample;
     const auto bits = [&](std::int64_t i) { return static_cast<std::uint64_t>(at + i); };
+    const bool probability = probabilities_.contains(r.input);
+    const auto real = [&](std::int64_t i) {
+      return probability ? static_cast<float>(whole(r.input, stream, bits(i))) : normal(stream, bits(i));
+    };
     switch (r.type.dtype) {
       case DType::F32:
-        return fill<float>(out, elements, [&](std::int64_t i) { return normal(stream, bits(i)); });
+        return fill<float>(out, elements, real);
       case DType::F64:
-        return fill<double>(out, elements, [&](std::int64_t i) { return normal(stream, bits(i)); });
+        return fill<double>(out, elements, real);
       case DType::I64:
         return fill<std::int64_t>(out, elements, [&](std::int64_t i) { return whole(r.input, stream, bits(i)); });
       case DType::I32:
@@ -43,7 +51,7 @@ class Synthetic final : public DataSource {
       case DType::BF16:
       case DType::F16: {
         std::vector<float> wide(static_cast<std::size_t>(elements));
-        fill<float>(wide.data(), elements, [&](std::int64_t i) { return normal(stream, bits(i)); });
+        fill<float>(wide.data(), elements, real);
         return narrow(wide.data(), r.type.dtype, out, elements);
       }
       default:
@@ -76,6 +84,7 @@ class Synthetic final : public DataSource {
   std::uint64_t seed_;
   std::vector<float> pool_;
   std::map<std::string, std::int64_t> classes_;
+  std::set<std::string> probabilities_;  ///< inputs that are 0 or 1
 };
 
 }  // namespace

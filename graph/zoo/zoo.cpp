@@ -39,7 +39,8 @@ std::int64_t number(const ZooRow& row, const ZooParameter& parameter, std::strin
   const auto value = parse_number<std::int64_t>(text);
   if (!value) {
     throw BadInput("zoo:" + std::string(row.name), std::string(parameter.name) + "=" + std::string(text) + " is no whole number from " +
-                                                       std::to_string(parameter.least) + " to " + std::to_string(parameter.most));
+                                                       std::to_string(parameter.least) + " to " + std::to_string(parameter.most) +
+                                                       (text.find(',') == std::string_view::npos ? "" : "; parameters are joined by &"));
   }
   check_range(row, parameter, *value);
   return *value;

@@ -72,6 +72,11 @@ TEST_CASE("a history that is none") {
   add_to_history(folder / "f.jsonl", run_of("2026-12-28T10:00:00Z", 0.3));
   write_text(folder / "f.jsonl", text_of(folder / "f.jsonl") + "{\"time\": \"2026");  // cut off while it was written
   CHECK(read_history(folder / "f.jsonl").size() == 1);
+  // the next run leaves the half line alone, and is not lost with it
+  add_to_history(folder / "f.jsonl", run_of("2026-12-29T10:00:00Z", 0.3));
+  std::vector<std::int64_t> broken;
+  CHECK(read_history(folder / "f.jsonl", &broken).size() == 2);
+  CHECK(broken == std::vector<std::int64_t>{2});
 }
 
 TEST_CASE("a training with a calibration is kept beside it") {
@@ -88,6 +93,12 @@ TEST_CASE("a training with a calibration is kept beside it") {
   CHECK(history.at("runs")[1].at("plan").get<std::string>().find("dp=2") != std::string::npos);
   CHECK(history.at("weeks")[0].at("runs") == 2);
   CHECK(result_of(rehearse("history " + machine + " --last 1 --format json")).at("runs").size() == 1);
+  for (const char* other : {" --backend reference", " --dtype f64"}) {
+    const auto unknown = rehearse(run + other);
+    CHECK_THAT(unknown.err, contains("nothing is predicted") && contains("reference"));
+    CHECK(!result_of(unknown).contains("predicted_step_seconds"));
+  }
+  CHECK(result_of(rehearse("history " + machine + " --format json")).at("runs").size() == 2);
   CHECK(result_of(rehearse("history " + machine + " --model 'zoo:bert*' --format json")).at("runs").empty());
   // As many threads are predicted with as it has, and more ranks than the machine has devices are not predicted.
   const auto wide =

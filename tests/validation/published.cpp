@@ -72,6 +72,32 @@ TEST_CASE("records that contradict themselves are refused by key") {
       contains("hardware.mem_GiB"));
 }
 
+TEST_CASE("a record that is not formed as records are is refused by key, and those beside it are answered") {
+  const auto of = [](const std::string& hardware, const std::string& plan, const std::string& measured) {
+    return judged(record(R"("hardware": {"gpu": "A100-SXM4-80GB", "count": 8)" + hardware + "}", "{\"dp\": 8" + plan + "}", measured))
+        .refused;
+  };
+  const std::string time = R"({"iteration_time_s": 1})", batch = R"(, "global_batch": 64)";
+  CHECK(of("", batch, time).empty());
+  CHECK(of("", R"(, "global_batch": 64, "micro_batch": 3)", time) ==
+        "plan.global_batch: 64 is no multiple of dp=8 times a micro-batch of 3");
+  CHECK(of("", R"(, "global_batch": 63.99, "micro_batch": 4)", time).empty());  // authors round
+  CHECK_THAT(of("", R"(, "global_batch": 64, "micro_batch": 4, "grad_accum": 3)", time),
+             contains("plan.grad_accum: is 3") && contains("2"));
+  CHECK(of("", batch + R"(, "zero": 7)", time) == "plan.zero: is 7; it must be 0, 1, 2 or 3");
+  CHECK(of(R"(, "inter_bw_GBps_per_gpu": -2)", batch, time) == "hardware.inter_bw_GBps_per_gpu: is -2, which no device has");
+  CHECK(of(R"(, "intra_bw_GBps": 0)", batch, time) == "hardware.intra_bw_GBps: is 0, which no device has");
+  CHECK(of(R"(, "gpus_per_node": 3.5)", batch, time) == "hardware.gpus_per_node: must be a whole number from 1 up");
+  CHECK(of(R"(, "tdp_W": 1)", batch, time) == "hardware.tdp_W: is 1, which no device has");
+  CHECK(of("", R"(, "global_batch": "many")", time) == "plan.global_batch: is many; it must be a number");
+  CHECK(of("", batch, R"({"iteration_time_s": "3.5 s"})") == "measured.iteration_time_s: is 3.5 s; it must be a number");
+  CHECK_THAT(of("", batch, R"({"iteration_time_s": 0})"), contains("measured.iteration_time_s: is 0"));
+  CHECK(of("", batch, R"([1])") == "measured: must be an object");
+  const auto words = judged(record(kHardware, R"({"dp": 8, "global_batch": 64, "recompute": "now and then", "optimizer": "best"})", time));
+  CHECK(words.refused.empty());
+  for (const char* word : {"recompute", "optimizer"}) CHECK(std::ranges::count(words.assumed, word) == 1);
+}
+
 TEST_CASE("a device that no catalogue has is described by its peaks, with a wider interval") {
   const auto known = judged(record(kHardware, R"({"dp": 8, "global_batch": 64})"));
   const auto described = judged(record(R"("hardware": {"gpu": "Abacus 9", "count": 8, "peak_tflops_16bit": 312, "mem_bw_TBps": 2.0})",

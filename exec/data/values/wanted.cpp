@@ -9,6 +9,12 @@ namespace rehearsal::exec {
 
 using graph::TensorId;
 
+bool is_probability(const graph::TrainingGraph& training, TensorId input) {
+  return std::ranges::any_of(training.graph.nodes(), [&](const graph::Node& node) {
+    return graph::schema(node).name == "BceWithLogitsSum" && node.inputs.size() > 1 && node.inputs[1] == input;
+  });
+}
+
 std::int64_t classes_of(const graph::TrainingGraph& training, TensorId input) {
   const auto& g = training.graph;
   std::int64_t classes = 0;

@@ -34,6 +34,9 @@ struct WantedTensor {
 /// 0 where neither is known.
 [[nodiscard]] std::int64_t classes_of(const graph::TrainingGraph&, graph::TensorId input);
 
+/// Whether the loss takes it for probabilities (binary cross-entropy), which lie from 0 to 1.
+[[nodiscard]] bool is_probability(const graph::TrainingGraph&, graph::TensorId input);
+
 /// For kinds of data whose arrays have names of their own: an array for every input. The target is array `for_target`, one other input
 /// `usual`; a model of more inputs must name theirs. Throws BadInput naming the input.
 struct ArrayNames {

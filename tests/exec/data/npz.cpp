@@ -210,6 +210,24 @@ TEST_CASE("a label that is none of the model's classes is refused by its row") {
   CHECK(labels[0] == -100);
 }
 
+TEST_CASE("synthetic targets of binary cross-entropy are 0 or 1") {
+  graph::zoo::Layers layers;
+  const auto result = layers.linear("fc", layers.builder().add_input("input", {DType::F32, {32, 2}}), 3);
+  graph::TrainingOptions options;
+  options.loss = "bce";
+  const auto training = graph::build_training_graph(graph::with_initial_values(std::move(layers).finish(result, "output")), options);
+  std::vector<float> target(96);
+  const std::string name = training.graph[training.target].name;
+  synthetic_data(training, 3)->read({name, {DType::F32, {32, 3}}, 0, 32}, target.data());
+  int ones = 0;
+  for (const float t : target) {
+    CHECK((t == 0 || t == 1));
+    ones += t == 1 ? 1 : 0;
+  }
+  CHECK(ones > 24);
+  CHECK(ones < 72);
+}
+
 TEST_CASE("synthetic samples are the same however they are shared out") {
   const auto training = training_of(6);
   const auto data = synthetic_data(training, 9);
