@@ -153,3 +153,29 @@ TEST_CASE("a record that teaches nothing is named with the key, and what would b
   CHECK_THAT(some.err, contains("unknown keys are ignored: plan.colour") && contains("of which the last counts: r0 (lines 1 and 5)") &&
                            contains("1 of 6 records teach nothing; r9: measured: none of step"));
 }
+
+TEST_CASE("what records teach goes into a new file or one of its kind, and into no other") {
+  const TemporaryFolder folder;
+  const auto site = slow_runs(1.3, folder), records = folder / "records.jsonl";
+  const auto before = text_of(records);
+  check_failure(rehearse("learn " + records + " --into " + records), 1, {"--into", "is one of the files that are read"});
+  CHECK(text_of(records) == before);
+  const auto other = folder / "app.json";
+  write_text(other, R"({"name": "my-app"})");
+  check_failure(rehearse("learn " + records + " --into " + other), 1, {"app.json", "rehearse learn", "rehearse calibrate"});
+  CHECK(text_of(other) == R"({"name": "my-app"})");
+  check_failure(rehearse("validate --measured " + records + " --machine " + other), 1, {"--machine", "holds no runs", "rehearse learn"});
+  CHECK(rehearse("validate --measured " + records + " --machine " + site).status == 0);
+}
+
+TEST_CASE("a fit says which records it leaves out, and that few quantities settle few constants") {
+  const TemporaryFolder folder;
+  (void)slow_runs(1.3, folder);
+  const auto records = folder / "records.jsonl";
+  write_text(records, text_of(records) +
+                          R"({"id": "odd", "colour": 1, "hardware": {"gpu": "nonesuch"}, "measured": {"iteration_time_s": 1}})" + "\n");
+  const auto fit = rehearse("fit --steps 0 --measured " + records + " --format json");
+  CHECK(result_of(fit).at("quantities") == 4);
+  CHECK_THAT(fit.err, contains("1 of 5 records teach nothing; odd: ") && contains("4 measured quantities") && contains("colour"));
+  check_failure(rehearse("fit --steps 0 --date today --measured " + records), 1, {"--date today", "2026-11-30"});
+}
