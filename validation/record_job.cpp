@@ -393,7 +393,8 @@ void refuse_contradictions(const Record& r, const plan::Plan& p) {
 /// Words under keys that only some words have a meaning for: what is none of them is taken for what is usual, which the answer then says.
 void name_unknown_words(const Record& r, RecordJob& job) {
   const auto recompute = dashed(r.plan.text("recompute")), schedule = dashed(r.plan.text("schedule"));
-  const bool no_recompute = holds_any(recompute, {"none", "no", "false", "off", "0", "not-stated"});
+  const bool no_recompute =
+      recompute.starts_with("none") || recompute == "no" || recompute == "false" || recompute == "off" || recompute == "0";
   if (!recompute.empty() && !no_recompute && recompute_rule_of(r) == RecomputeRule::None) job.assumed.push_back("recompute");
   if (!r.plan.text("optimizer").empty() && !known_optimizer(r)) job.assumed.push_back("optimizer");
   if (!schedule.empty() && !holds_any(schedule, {"1f1b", "gpipe", "interleaved", "none"})) job.assumed.push_back("schedule");

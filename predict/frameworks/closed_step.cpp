@@ -337,12 +337,15 @@ struct GrowingStep {
   [[nodiscard]] double more(std::size_t stage, double StepTime::*part) const { return next[stage].*part - times[stage].*part; }
 };
 
-/// Whether a further round adds as much to every part as the last one did.
+/// Whether a further round adds as much to every part as the last one did, and takes nothing away: waiting that grows less is that of a
+/// pipeline which is not filled yet.
 bool grows_evenly(const GrowingStep& last, const GrowingStep& next) {
   constexpr double kSame = 1e-6;
   for (std::size_t s = 0; s < last.times.size(); ++s)
     for (const auto part : kGrowing)
-      if (std::fabs(next.more(s, part) - last.more(s, part)) > kSame * next.more(s, &StepTime::seconds)) return false;
+      if ((part != &StepTime::host_lead && next.more(s, part) < -kSame * next.more(s, &StepTime::seconds)) ||
+          std::fabs(next.more(s, part) - last.more(s, part)) > kSame * next.more(s, &StepTime::seconds))
+        return false;
   return true;
 }
 

@@ -110,13 +110,14 @@ TEST_CASE("closed forms say what the played step takes, and what it goes to") {
 TEST_CASE("of chunks of unlike length many micro-batches take what they take when they are played, and nothing less than nothing") {
   const auto player = closed_form_evaluator();
   const auto platform = platforms::with_devices(platforms::load("dgx-h100"), 2);
-  for (const char* text : {"pp=2,micro_batch=1,schedule=interleaved,interleave=2", "pp=2,micro_batch=1,schedule=zb-v"}) {
+  for (const auto& [framework, text] : {std::pair{"megatron-core", "pp=2,micro_batch=1,schedule=interleaved,interleave=2"},
+                                        std::pair{"torchtitan", "pp=2,micro_batch=1,schedule=zb-v"}}) {
     const auto plan = plan::parse_plan(text);
     for (const std::int64_t batch : {8, 16, 64, 250}) {
       CAPTURE(text, batch);
       const auto predictor = framework_predictor(
           {graph::zoo::build("zoo:hybrid?blocks=4&hidden=512&seq=256&vocab=32000&experts=8&top_k=2", batch), "bf16", "adam"}, platform,
-          *costmodel::find_framework("megatron-core"));
+          *costmodel::find_framework(framework));
       const auto closed = predictor->closed(plan), played = predictor->played(predictor->playable(plan), *player, nullptr);
       CHECK(closed.step.value() == Approx(played.step.value()).epsilon(0.003));
       const auto& b = closed.breakdown;
