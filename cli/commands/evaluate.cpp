@@ -13,6 +13,7 @@
 #include "cli/data_options.hpp"
 #include "cli/evaluating.hpp"
 #include "cli/resuming.hpp"
+#include "exec/backends.hpp"
 #include "exec/comm/communicator.hpp"
 
 namespace rehearsal::cli {
@@ -110,7 +111,7 @@ Action add_evaluate(CLI::App& app) {
   o->data.add_reading_to(app);
   app.add_option("--checkpoint", o->checkpoint, "folder of a checkpoint of run; default: the weights in the model");
   app.add_option("--outputs", o->outputs, "an .npz file to write the model's outputs to");
-  app.add_option("--backend", o->backend, "auto, onednn or reference");
+  app.add_option("--backend", o->backend, exec::backend_names());
   return [o](Terminal& terminal) {
     exec::MpiSession mpi(&terminal.err());
     return exec::run_as_rank(

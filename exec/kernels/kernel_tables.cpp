@@ -48,7 +48,7 @@ std::optional<plan::KernelOffer> offer_of(const KernelRow& row, const plan::Loca
   offer.implementation = std::string(row.implementation);
   offer.input_formats.assign(node.inputs.size(), plan::Format::Plain);
   offer.output_formats.assign(node.outputs.size(), plan::Format::Plain);
-  reason = "formats";
+  reason = "images beside it are in another order";
   if (row.formats != nullptr && !row.formats(node, offer.input_formats, offer.output_formats)) return std::nullopt;
   const auto kernel = row.make(request_of(node, offer, device), reason);
   if (kernel == nullptr) return std::nullopt;
@@ -57,7 +57,7 @@ std::optional<plan::KernelOffer> offer_of(const KernelRow& row, const plan::Loca
   for (const auto& types : node.others) {
     const auto other = offer_of(row, with_types(node, types), device, reason);
     if (!other) return std::nullopt;
-    reason = "formats of micro-batches of two sizes";
+    reason = "another order of images for micro-batches of another size";
     if (other->input_formats != offer.input_formats || other->output_formats != offer.output_formats) return std::nullopt;
     offer.workspace = std::max(offer.workspace, other->workspace);
   }
