@@ -7,6 +7,7 @@
 #include "base/names.hpp"
 #include "base/short_number.hpp"
 #include "formats/hugging_face/architectures.hpp"
+#include "formats/hugging_face/reading.hpp"
 #include "graph/zoo/zoo.hpp"
 
 namespace rehearsal::formats {
@@ -57,10 +58,12 @@ void refuse_two_numbers_of_experts(const Configuration& c) {
 
 constexpr double kEpsilon = 1e-5;  ///< of the zoo's norms
 
-/// A kind of scaling that changes something.
+/// A kind of scaling that changes something, of all layers or of those of one type.
 bool scales_positions(const Configuration& c, const std::string& key) {
-  if (!c.is_object(key)) return false;
+  if (!c.has(key)) return false;
   const auto scaling = c.part(key);
+  for (const char* layers : {kWhole, kSliding})
+    if (scales_positions(scaling, layers)) return true;
   return scaling.text(scaling.has("rope_type") ? "rope_type" : "type", "default") != "default";
 }
 

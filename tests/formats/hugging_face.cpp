@@ -206,6 +206,12 @@ TEST_CASE("constants that are built otherwise than the file says are named") {
     CHECK(read_hugging_face(File(config("llama", same)).reference()).otherwise.empty());
 }
 
+TEST_CASE("scaled frequencies of one type of layers are named, and a scaling that is no object is refused") {
+  const File nested(config("llama", R"("rope_parameters": {"full_attention": {"rope_type": "yarn"}, "sliding_attention": {}})"));
+  CHECK(read_hugging_face(nested.reference()).otherwise.size() == 1);
+  CHECK_THAT(refused(config("llama", R"("rope_scaling": "yarn")")), contains("rope_scaling") && contains("must be an object"));
+}
+
 TEST_CASE("what stands behind the file stands over it, and a folder has its config.json") {
   const File file(config("llama", R"("max_position_embeddings": 131072, "rope_theta": 500000.0, "rope_scaling": {"factor": Infinity})"));
   const auto usual = graph::zoo::parse(read_hugging_face(file.reference()).zoo);
