@@ -31,6 +31,7 @@ int history(const HistoryOptions& o, Terminal& terminal) {
   if (o.last < 1) throw BadInput("--last " + std::to_string(o.last), "must be at least 1");
   std::vector<std::int64_t> broken;
   auto records = read_history(history_of(o.machine), &broken);
+  if (records.empty() && !broken.empty()) throw BadInput(history_of(o.machine), "line 1 is no record of a run, and no other is");
   for (const auto line : broken)
     terminal.warn(history_of(o.machine) + ": line " + std::to_string(line) + " is no record of a run, and is left out");
   if (!o.model.empty()) std::erase_if(records, [&](const RunRecord& r) { return ::fnmatch(o.model.c_str(), r.model.c_str(), 0) != 0; });

@@ -100,6 +100,8 @@ TEST_CASE("a training with a calibration is kept beside it") {
   }
   CHECK(result_of(rehearse("history " + machine + " --format json")).at("runs").size() == 2);
   CHECK(result_of(rehearse("history " + machine + " --model 'zoo:bert*' --format json")).at("runs").empty());
+  write_text(folder / "none.history.jsonl", "hello\n");
+  check_failure(rehearse("history " + (folder / "none.json")), 1, {"none.history.jsonl", "line 1 is no record"});
   // As many threads are predicted with as it has, and more ranks than the machine has devices are not predicted.
   const auto wide =
       std::string("run \"zoo:gpt?layers=1&hidden=128&heads=4&seq=16&vocab=20000\" --batch 4 --steps 1 --format json --machine ") + machine;
