@@ -13,6 +13,7 @@ std::span<const KernelRow> fast_kernels() {
   static const std::vector<KernelRow> kRows = [] {
     std::vector<KernelRow> rows;
     const auto add = [&](std::span<const KernelRow> more) { rows.insert(rows.end(), more.begin(), more.end()); };
+    add(native::winograd_kernels());
 #ifdef REHEARSAL_HAS_ONEDNN
     add(onednn::convolution_kernels());
     add(onednn::matmul_kernels());

@@ -98,6 +98,26 @@ struct AttentionLoops {
   void (*range_shown)(const std::uint8_t* flags, std::int64_t count, bool hidden, std::int64_t* range);
 };
 
+/// Pixels (or taps) of which each has its channels side by side; elements from one to the next below it and beside it.
+struct ConstPatch {
+  const float* first;
+  std::int64_t row, column;
+};
+struct Patch {
+  float* first;
+  std::int64_t row, column;
+};
+
+/// What Winograd's convolutions are made of besides products (winograd.inl): each of `count` channels, 16 or more, of one patch.
+struct WinogradLoops {
+  using Transform = void (*)(const ConstPatch& x, const Patch& y, std::int64_t count);
+  Transform image;            ///< 6 x 6 -> 6 x 6
+  Transform result;           ///< 6 x 6 -> 4 x 4
+  Transform gradient;         ///< of a result: 4 x 4 -> 6 x 6
+  Transform weights;          ///< 3 x 3 -> 6 x 6
+  Transform weight_gradient;  ///< 6 x 6 -> 3 x 3
+};
+
 /// Over numbers that lie as T: float, Bf16 or F16.
 template <class T>
 struct LoopsOver {
@@ -154,6 +174,7 @@ struct Loops {
   LoopsOver<F16> f16;
 
   AttentionLoops attention;
+  WinogradLoops winograd;
 
   /// Rows x columns whose rows are from_row apart to columns x rows, to_row apart; of 4 and of 2 bytes.
   void (*transpose32)(const std::uint32_t* from, std::int64_t from_row, std::uint32_t* to, std::int64_t to_row, std::int64_t rows,

@@ -1,0 +1,243 @@
+// Convolutions of 3 x 3 (or n x 3 x 3) taps in f32 with a quarter of their multiplications (winograd_tiles.hpp).
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "exec/kernels/native/families.hpp"
+#include "exec/kernels/native/native.hpp"
+#include "exec/kernels/native/winograd_weights.hpp"
+#include "graph/ops/window.hpp"
+
+namespace rehearsal::exec::native {
+namespace {
+
+/// Bytes of a vector with which 36 small products are worth it: AVX2's and above.
+constexpr int kVectorOfTiles = 32;
+
+/// Of each of the 36 points: results = numbers of the image x weights.
+void multiply(const WinogradShape& s, int threads, const WinogradNumbers& image, const float* weights, const WinogradNumbers& to) {
+  const std::int64_t panels = panels_of(s), rows = to.slices * to.tiles;
+  parallel_items(threads, kWinogradPoints * panels, 1, [&](std::int64_t item) {
+    const WinogradPanel panel = panel_of(s, item % panels);
+    const std::int64_t point = item / panels;
+    const float* b = weights + point * s.weights_of_point() + panel.first * s.inner();
+    float* c = to.first + point * to.point() + panel.first;
+    for (std::int64_t t = 0; t < s.taps; ++t)
+      loops().attention.product({rows, panel.count, s.in, s.in, 1, panel.width, s.out, s.in * panel.width, t > 0},
+                                image.first + point * image.point() + t * image.tiles * s.in, b + t * s.in * panel.width, c);
+  });
+}
+
+struct Operands {
+  const float *image, *weights, *bias;
+  float* result;
+  bool turned;  ///< weights are those of the convolution that this one is the transposed of
+};
+
+/// Numbers of a part that stay in a thread's caches.
+constexpr std::int64_t kNumbersOfThread = std::int64_t{1} << 18;
+
+/// Who makes things that do not wait for each other: every thread some of its own, or, where they are too few, all threads each of them.
+struct WinogradTeam {
+  WinogradTeam(std::int64_t all, int of) : things(all), members(all < of ? 1 : of), threads(all < of ? of : 1) {}
+  std::int64_t things;
+  int members, threads;  ///< that work beside each other; of each
+
+  /// make(thing, member)
+  template <class F>
+  void make_all(const F& make) const {
+    parallel_items(members, members, 1, [&](std::int64_t member) {
+      for (std::int64_t i = member * things / members; i < (member + 1) * things / members; ++i) make(i, member);
+    });
+  }
+};
+
+/// Numbers of one part's tiles.
+struct WinogradRoom {
+  WinogradRoom(const WinogradShape& shape, const WinogradParts& parts, float* first)
+      : s(shape), image(first), result(first + parts.image_numbers()) {}
+  const WinogradShape& s;
+  float *image, *result;
+  [[nodiscard]] WinogradNumbers of_image(const WinogradPart& part) const {
+    return {image, part.slices + s.taps - 1, part.rows * s.tile_columns(), s.in};
+  }
+  [[nodiscard]] WinogradNumbers of_result(const WinogradPart& part) const {
+    return {result, part.slices, part.rows * s.tile_columns(), s.out};
+  }
+};
+
+void convolve(const WinogradShape& s, int threads, const Operands& o, float* weights) {
+  const WinogradParts parts(s, kNumbersOfThread);
+  const WinogradTeam team(parts.count(), threads);
+  (o.turned ? take_turned_winograd_weights : take_winograd_weights)(s, threads, o.weights, weights);
+  team.make_all([&](std::int64_t i, std::int64_t member) {
+    const WinogradPart part = parts.part(i);
+    const WinogradRoom room(s, parts, weights + s.weight_numbers() + member * parts.numbers());
+    const WinogradTiles tiles(s, team.threads);
+    tiles.take_image(part, o.image, room.of_image(part));
+    multiply(s, team.threads, room.of_image(part), weights, room.of_result(part));
+    tiles.put_result(part, room.of_result(part), o.bias, o.result);
+  });
+}
+
+/// Of each point: weights += numbers of the image, transposed, x those of the gradient; rows of weights are padded_out() apart.
+void multiply_gradient(const WinogradShape& s, int threads, const WinogradNumbers& image, const WinogradNumbers& gradient, float* weights,
+                       bool adds) {
+  const std::int64_t panels = panels_of(s), tiles = gradient.slices * gradient.tiles;
+  parallel_items(threads, kWinogradPoints * s.taps * panels, 1, [&](std::int64_t item) {
+    const WinogradPanel panel = panel_of(s, item % panels);
+    const std::int64_t point = item / panels / s.taps, tap = item / panels % s.taps;
+    loops().attention.product({s.in, panel.count, tiles, 1, s.in, s.out, s.padded_out(), tiles * s.out - panel.first, adds},
+                              image.first + point * image.point() + tap * image.tiles * s.in,
+                              gradient.first + point * gradient.point() + panel.first,
+                              weights + point * s.weights_of_point() + tap * s.in * s.padded_out() + panel.first);
+  });
+}
+
+/// A gradient of weights is added up in so many sums of parts, whatever the number of threads: their numbers are few beside those of tiles.
+std::int64_t sums_of(const WinogradShape& s, const WinogradParts& parts) {
+  constexpr std::int64_t kMost = 8, kTilesPerWeight = 4;
+  const std::int64_t tiles = kWinogradPoints * s.tiles() * (s.in + s.out);
+  return std::clamp<std::int64_t>(tiles / (kTilesPerWeight * s.weight_numbers()), 1, std::min(kMost, parts.count()));
+}
+
+void differentiate_weights(const WinogradShape& s, int threads, const float* x, const float* dy, float* dw, float* workspace) {
+  const WinogradParts parts(s, kNumbersOfThread);
+  const WinogradTeam team(sums_of(s, parts), threads);
+  team.make_all([&](std::int64_t sum, std::int64_t member) {
+    const WinogradRoom room(s, parts, workspace + team.things * s.weight_numbers() + member * parts.numbers());
+    const WinogradTiles tiles(s, team.threads);
+    const std::int64_t first = sum * parts.count() / team.things;
+    for (std::int64_t i = first; i < (sum + 1) * parts.count() / team.things; ++i) {
+      const WinogradPart part = parts.part(i);
+      tiles.take_image(part, x, room.of_image(part));
+      tiles.take_gradient(part, dy, room.of_result(part));
+      multiply_gradient(s, team.threads, room.of_image(part), room.of_result(part), workspace + sum * s.weight_numbers(), i > first);
+    }
+  });
+  put_winograd_weights(s, threads, {workspace, team.things}, dw);
+}
+
+/// Of Conv's operands and result, whichever of them is made.
+WinogradShape shape_of(const graph::Attributes& attributes, const graph::Shape& image, const graph::Shape& weights,
+                       const graph::Shape& windows) {
+  const auto low = graph::window_of(attributes, graph::spatial_of(weights)).low;
+  WinogradShape s;
+  const std::size_t row = image.size() - 2;
+  if (image.size() == 5) {
+    s.volumes = image[0], s.image_slices = image[2], s.slices = windows[2], s.taps = weights[2], s.slice_low = low[0];
+  } else {
+    s.image_slices = s.slices = image[0];
+  }
+  s.image_rows = image[row], s.image_columns = image[row + 1], s.rows = windows[row], s.columns = windows[row + 1];
+  s.row_low = low[row - 2], s.column_low = low[row - 1];
+  s.in = image[1], s.out = windows[1];
+  return s;
+}
+
+float* workspace_of(const Call& call) { return static_cast<float*>(call.context.workspace); }
+
+/// X, W, B? -> Y
+void run_forward(const Call& call) {
+  const auto s = shape_of(call.attributes(), call.in_shape(0), call.in_shape(1), call.out_shape());
+  const float* bias = call.has_input(2) ? call.in<float>(2) : nullptr;
+  convolve(s, call.threads(), {call.in<float>(0), call.in<float>(1), bias, call.out<float>(), false}, workspace_of(call));
+}
+
+/// dY, W -> dX
+void run_image_gradient(const Call& call) {
+  const auto s = shape_of(call.attributes(), call.out_shape(), call.in_shape(1), call.in_shape(0)).transposed();
+  convolve(s, call.threads(), {call.in<float>(0), call.in<float>(1), nullptr, call.out<float>(), true}, workspace_of(call));
+}
+
+/// X, dY -> dW
+void run_weight_gradient(const Call& call) {
+  const auto s = shape_of(call.attributes(), call.in_shape(0), call.out_shape(), call.in_shape(1));
+  differentiate_weights(s, call.threads(), call.in<float>(0), call.in<float>(1), call.out<float>(), workspace_of(call));
+}
+
+// What moving a number costs, in multiplications of a product: of the tiles, which stay in caches, and of the weights, which may not and of
+// which a gradient is read and written. From the times of kernels by themselves on a Zen 4 processor: 2 to 4 times quicker than the taps
+// with many pixels, slower where 512 channels meet a single image of 7 x 7.
+constexpr std::int64_t kToMoveTile = 12, kToMoveWeight = 32, kToMoveWeightGradient = 64;
+
+/// True where all that takes less than nine tenths of what the taps do.
+bool is_quicker(const WinogradShape& s, std::int64_t to_move_weight) {
+  const std::int64_t tiles = kWinogradPoints * s.tiles(), pixels = s.volumes * s.slices * s.rows * s.columns;
+  const std::int64_t multiplications = tiles * s.inner() * s.padded_out();
+  const std::int64_t moved = tiles * (s.in + s.out) * kToMoveTile + s.weight_numbers() * to_move_weight;
+  return 10 * (multiplications + moved) < 9 * kWinogradTaps * s.inner() * s.out * pixels;
+}
+
+/// Every stride and dilation 1, 3 x 3 taps (of volumes at most so many times), all channels of an image together.
+bool has_taps(const graph::Attributes& attributes, const graph::Shape& image, const graph::Shape& weights) {
+  if (image.size() < 4 || image[1] != weights[1]) return false;
+  const auto window = graph::window_of(attributes, graph::spatial_of(weights));
+  const auto is = [](std::int64_t wanted) { return [wanted](std::int64_t n) { return n == wanted; }; };
+  return std::all_of(window.kernel.end() - 2, window.kernel.end(), is(3)) && window.kernel.front() <= kMostWinogradTaps &&
+         std::all_of(window.strides.begin(), window.strides.end(), is(1)) &&
+         std::all_of(window.dilations.begin(), window.dilations.end(), is(1));
+}
+
+/// Which tensors of a node are Conv's X, W and Y: numbers of operands, and -1 for its result.
+struct Roles {
+  int image, weights, windows;
+};
+
+template <Roles kRoles>
+std::optional<WinogradShape> winograd_shape(const KernelRequest& request, std::string& reason) {
+  const auto view = request.view();
+  const auto shape = [&](int role) -> const graph::Shape& {
+    return role < 0 ? view.output().shape : view.input(static_cast<std::size_t>(role)).shape;
+  };
+  const auto &image = shape(kRoles.image), &weights = shape(kRoles.weights), &windows = shape(kRoles.windows);
+  if (!has_taps(request.attributes, image, weights)) {
+    reason = "Winograd's tiles need 3 x 3 taps, strides and dilations of 1, and one group";
+    return std::nullopt;
+  }
+  auto s = shape_of(request.attributes, image, weights, windows);
+  if (kRoles.image < 0) s = s.transposed();
+  if (std::min(s.in, s.out) < kWinogradLine || loops().multiply_add_bytes < kVectorOfTiles) {
+    reason = "Winograd's tiles need 16 channels and AVX2";
+    return std::nullopt;
+  }
+  if (is_quicker(s, kRoles.weights < 0 ? kToMoveWeightGradient : kToMoveWeight)) return s;
+  reason = "Winograd's tiles are not quicker with so few pixels";
+  return std::nullopt;
+}
+
+template <Roles kRoles>
+std::int64_t workspace_numbers(const WinogradShape& s, int threads) {
+  const WinogradParts parts(s, kNumbersOfThread);
+  const std::int64_t sums = sums_of(s, parts);
+  const bool of_weights = kRoles.weights < 0;
+  return (of_weights ? sums : 1) * s.weight_numbers() + WinogradTeam(of_weights ? sums : parts.count(), threads).members * parts.numbers();
+}
+
+template <KernelBody kBody, Roles kRoles>
+std::unique_ptr<Kernel> make_winograd(const KernelRequest& request, std::string& reason) {
+  if (!takes_f32(request, reason)) return nullptr;
+  const auto s = winograd_shape<kRoles>(request, reason);
+  if (!s) return nullptr;
+  return make_kernel(request, kBody, workspace_numbers<kRoles>(*s, request.threads) * static_cast<std::int64_t>(sizeof(float)));
+}
+
+bool images_of_winograd(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
+  if (node.inputs[0]->shape.size() < 4) return false;
+  inputs[0] = plan::Format::ChannelsLast;
+  (node.schema.name == "ConvGradWeight" ? inputs[1] : outputs[0]) = plan::Format::ChannelsLast;
+  return true;
+}
+
+constexpr KernelRow kWinogradRows[] = {
+    {"Conv", "native:winograd", make_winograd<run_forward, {0, 1, -1}>, images_of_winograd},
+    {"ConvGradInput", "native:winograd", make_winograd<run_image_gradient, {-1, 1, 0}>, images_of_winograd},
+    {"ConvGradWeight", "native:winograd", make_winograd<run_weight_gradient, {0, -1, 1}>, images_of_winograd},
+};
+
+}  // namespace
+
+std::span<const KernelRow> winograd_kernels() { return kWinogradRows; }
+
+}  // namespace rehearsal::exec::native

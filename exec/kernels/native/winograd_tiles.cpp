@@ -1,0 +1,138 @@
+#include "exec/kernels/native/winograd_tiles.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "exec/kernels/native/native.hpp"
+
+namespace rehearsal::exec::native {
+namespace {
+
+/// Fewer tiles make products of too few rows.
+constexpr std::int64_t kFewestTiles = 96;
+/// Slices of a part whose neighbours are transformed as well.
+constexpr std::int64_t kSlicesWithTaps = 4;
+
+/// One plane of pixels.
+struct Plane {
+  std::int64_t rows, columns, channels;
+};
+
+/// size x size pixels from (row, column) on, of which those outside of the plane are 0.
+void copy_patch(const Plane& p, const float* pixels, std::int64_t row, std::int64_t column, const Patch& to) {
+  const std::int64_t size = to.row / to.column;
+  std::fill_n(to.first, size * to.row, 0.0F);
+  const std::int64_t first = std::max<std::int64_t>(0, -column), last = std::min(size, p.columns - column);
+  if (first >= last) return;
+  for (std::int64_t y = std::max<std::int64_t>(0, -row); y < std::min(size, p.rows - row); ++y)
+    std::copy_n(pixels + ((row + y) * p.columns + column + first) * p.channels, (last - first) * p.channels,
+                to.first + y * to.row + first * to.column);
+}
+
+/// Transforms size x size pixels where they lie, or a copy of them at the edge.
+class PatchReader {
+ public:
+  PatchReader(const Plane& plane, std::int64_t size, WinogradLoops::Transform transform)
+      : p_(plane), size_(size), transform_(transform), room_(static_cast<std::size_t>(size * size * plane.channels)) {}
+
+  void read(const float* pixels, std::int64_t row, std::int64_t column, const Patch& to) {
+    if (row >= 0 && column >= 0 && row + size_ <= p_.rows && column + size_ <= p_.columns) {
+      const std::int64_t below = p_.columns * p_.channels;
+      return transform_({pixels + row * below + column * p_.channels, below, p_.channels}, to, p_.channels);
+    }
+    const Patch copy{room_.data(), size_ * p_.channels, p_.channels};
+    copy_patch(p_, pixels, row, column, copy);
+    transform_({copy.first, copy.row, copy.column}, to, p_.channels);
+  }
+
+ private:
+  Plane p_;
+  std::int64_t size_;
+  WinogradLoops::Transform transform_;
+  std::vector<float> room_;
+};
+
+}  // namespace
+
+WinogradShape WinogradShape::transposed() const {
+  WinogradShape t = *this;
+  std::swap(t.image_slices, t.slices);
+  std::swap(t.image_rows, t.rows);
+  std::swap(t.image_columns, t.columns);
+  std::swap(t.in, t.out);
+  t.slice_low = taps - 1 - slice_low;
+  t.row_low = 2 - row_low;
+  t.column_low = 2 - column_low;
+  return t;
+}
+
+WinogradParts::WinogradParts(const WinogradShape& s, std::int64_t numbers) : s_(s) {
+  const std::int64_t of_tile = kWinogradPoints * (s.in + s.out), of_slice = s.tile_rows() * s.tile_columns();
+  const std::int64_t tiles = std::max(kFewestTiles, std::max(numbers, s.weight_numbers()) / of_tile);
+  const auto deal = [](std::int64_t all, std::int64_t most, std::int64_t& parts) {
+    const std::int64_t at_once = std::clamp<std::int64_t>(most, 1, all);
+    parts = (all + at_once - 1) / at_once;
+    return (all + parts - 1) / parts;
+  };
+  slices_ = deal(s.slices, s.taps == 1 ? tiles / of_slice : std::max(kSlicesWithTaps, tiles / of_slice), of_volume_);
+  rows_ = deal(s.tile_rows(), tiles / (slices_ * s.tile_columns()), of_slice_);
+}
+
+WinogradPart WinogradParts::part(std::int64_t number) const {
+  const std::int64_t row = number % of_slice_ * rows_, slice = number / of_slice_ % of_volume_ * slices_;
+  return {number / of_slice_ / of_volume_, slice, std::clamp<std::int64_t>(s_.slices - slice, 0, slices_), row,
+          std::clamp<std::int64_t>(s_.tile_rows() - row, 0, rows_)};
+}
+
+void WinogradTiles::take_image(const WinogradPart& part, const float* image, const WinogradNumbers& to) const {
+  const Plane plane{s_.image_rows, s_.image_columns, s_.in};
+  const std::int64_t columns = s_.tile_columns();
+  parallel_ranges(threads_, to.slices * to.tiles, 1, [&](std::int64_t first, std::int64_t last) {
+    PatchReader reader(plane, kWinogradPatch, loops().winograd.image);
+    for (std::int64_t i = first; i < last; ++i) {
+      const Patch tile{to.tile(i), kWinogradPatch * to.point(), to.point()};
+      const std::int64_t slice = part.first_slice + i / to.tiles - s_.slice_low;
+      if (slice < 0 || slice >= s_.image_slices) {
+        for (std::int64_t p = 0; p < kWinogradPoints; ++p) std::fill_n(tile.first + p * to.point(), s_.in, 0.0F);
+        continue;
+      }
+      const float* pixels = image + (part.volume * s_.image_slices + slice) * plane.rows * plane.columns * s_.in;
+      const std::int64_t row = part.first_row + i % to.tiles / columns, column = i % columns;
+      reader.read(pixels, row * kWinogradTile - s_.row_low, column * kWinogradTile - s_.column_low, tile);
+    }
+  });
+}
+
+void WinogradTiles::take_gradient(const WinogradPart& part, const float* gradient, const WinogradNumbers& to) const {
+  const Plane plane{s_.rows, s_.columns, s_.out};
+  const std::int64_t columns = s_.tile_columns();
+  parallel_ranges(threads_, to.slices * to.tiles, 1, [&](std::int64_t first, std::int64_t last) {
+    PatchReader reader(plane, kWinogradTile, loops().winograd.gradient);
+    for (std::int64_t i = first; i < last; ++i) {
+      const float* pixels = gradient + (part.volume * s_.slices + part.first_slice + i / to.tiles) * plane.rows * plane.columns * s_.out;
+      const std::int64_t row = part.first_row + i % to.tiles / columns, column = i % columns;
+      reader.read(pixels, row * kWinogradTile, column * kWinogradTile, {to.tile(i), kWinogradPatch * to.point(), to.point()});
+    }
+  });
+}
+
+void WinogradTiles::put_result(const WinogradPart& part, const WinogradNumbers& from, const float* bias, float* result) const {
+  const std::int64_t columns = s_.tile_columns(), below = s_.columns * s_.out;
+  parallel_ranges(threads_, from.slices * from.tiles, 1, [&](std::int64_t first, std::int64_t last) {
+    std::vector<float> room(static_cast<std::size_t>(kWinogradTile * kWinogradTile * s_.out));
+    for (std::int64_t i = first; i < last; ++i) {
+      const std::int64_t row = (part.first_row + i % from.tiles / columns) * kWinogradTile, column = i % columns * kWinogradTile;
+      float* y = result + ((part.volume * s_.slices + part.first_slice + i / from.tiles) * s_.rows + row) * below + column * s_.out;
+      const std::int64_t rows = std::min(kWinogradTile, s_.rows - row), width = std::min(kWinogradTile, s_.columns - column);
+      const bool whole = rows == kWinogradTile && width == kWinogradTile;
+      const Patch to = whole ? Patch{y, below, s_.out} : Patch{room.data(), kWinogradTile * s_.out, s_.out};
+      loops().winograd.result({from.tile(i), kWinogradPatch * from.point(), from.point()}, to, s_.out);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        if (!whole) std::copy_n(to.first + r * to.row, width * s_.out, y + r * below);
+        for (std::int64_t c = 0; bias != nullptr && c < width; ++c) loops().f32.add(y + r * below + c * s_.out, bias, s_.out);
+      }
+    }
+  });
+}
+
+}  // namespace rehearsal::exec::native
