@@ -33,9 +33,15 @@ struct KernelCase {
 inline constexpr std::string_view kAnyImplementation = "table";
 /// How kernels end in name that round factors in f32 for tensor cores: they are apart from those that do not.
 inline constexpr std::string_view kRoundingKernels = "-tf32";
+/// How those end that convolve by Winograd's tiles. They multiply less often than the FLOPs of their taps say, and take so many times less
+/// by the datasheet: four times less for 4 x 4 results at once, without what the transforms take (Lavin and Gray, CVPR 2016).
+inline constexpr std::string_view kTiledKernels = ":winograd";
+inline constexpr double kTiledSaving = 2.7;
 /// What stands for all kernels of the same arithmetic, whatever they are called.
 [[nodiscard]] inline std::string_view any_kernel(std::string_view implementation) {
-  return implementation.ends_with(kRoundingKernels) ? kRoundingKernels : std::string_view();
+  for (const auto ending : {kRoundingKernels, kTiledKernels})
+    if (implementation.ends_with(ending)) return ending;
+  return {};
 }
 
 /// Robust statistics of repeated measurements of one kernel: of thread CPU time (per thread) and of the wall clock.

@@ -145,7 +145,8 @@ Estimate CostModel::by_datasheet(const KernelCase& k) const {
   const bool alone = row.rate == RateKind::Decomposition;
   const double lanes = processor && !alone ? static_cast<double>(std::max(1, k.threads)) / device_.compute_units : 1;
   const bool matrix = row.rate == RateKind::Convolution || row.rate == RateKind::Matmul;
-  const double flop_time = matrix || alone ? k.work.flops.value() / (rates.flops_per_second[kind] * lanes) / (matrix ? share(k) : 1) : 0;
+  const double reached = (matrix ? share(k) : 1) * (k.implementation.ends_with(kTiledKernels) ? kTiledSaving : 1);
+  const double flop_time = matrix || alone ? k.work.flops.value() / (rates.flops_per_second[kind] * lanes) / reached : 0;
   const double byte_time = k.work.bytes.value() / rates.bytes_per_second[kind];
   const double busy = std::max(flop_time, byte_time);
   const bool launch_bound = rates.gap > busy;

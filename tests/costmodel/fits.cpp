@@ -69,6 +69,24 @@ TEST_CASE("a device that is not here has the kernels that were measured on its l
   CHECK(CostModel(chip(), c, "tf32").kernel(other).evidence == Evidence::Datasheet);
 }
 
+TEST_CASE("convolutions by tiles say nothing of those that multiply every tap") {
+  auto named = kProducts;
+  for (auto& k : named) k.implementation = "onednn:convolution";
+  auto c = measured(named);
+  for (auto k : named) {
+    k.implementation = "native:winograd";
+    c.samples.push_back(sample(k, seconds_of(k) / 2));
+  }
+  fit(c);
+  // Of another operator that nobody measured: by the fit of its family, as whichever kind of kernel it has.
+  auto other = product(3e8, 3e5);
+  other.op = "Another";
+  other.implementation = "another:kernel";
+  CHECK(CostModel(chip(), c, "f32").kernel(other).seconds.value() == Approx(seconds_of(other)));
+  other.implementation = "another:winograd";
+  CHECK(CostModel(chip(), c, "f32").kernel(other).seconds.value() == Approx(seconds_of(other) / 2));
+}
+
 TEST_CASE("a product of an odd size that a GPU was slow with says nothing of even ones") {
   auto c = measured(kProducts);
   c.context.items[std::string(kGpuItem)] = "chip";

@@ -99,6 +99,21 @@ TEST_CASE("what a datasheet says of an accelerator that no published run is of i
   CHECK(error_of() == processor);
 }
 
+TEST_CASE("a convolution by tiles takes what is left of its multiplications, or its bytes") {
+  auto device = chip();
+  device.kind = platforms::DeviceKind::Cpu;
+  const CostModel model(device, {}, "f32");
+  const auto seconds = [&](const char* implementation, double bytes) {
+    return model.kernel({"Conv", implementation, "", graph::CostFamily::Convolution, {Flops(1e15), Bytes(bytes)}, DType::F32, 1})
+        .seconds.value();
+  };
+  // 1e15 FLOP at 1 TFLOP/s of one core are 1000 s and more, beside which a launch does not count.
+  CHECK(seconds("onednn:convolution", 1e6) > 1000);
+  CHECK(seconds("native:winograd", 1e6) == Approx(seconds("onednn:convolution", 1e6) / 2.7));
+  CHECK(seconds("widened:native:winograd", 1e6) == seconds("native:winograd", 1e6));
+  CHECK(seconds("native:winograd", 1e17) == Approx(seconds("onednn:convolution", 1e17)));  // 1e17 bytes at 1 TB/s: longer than either
+}
+
 TEST_CASE("a processor has as many cores as threads, and its other types in proportion to their peaks") {
   auto device = chip();
   device.kind = platforms::DeviceKind::Cpu;
