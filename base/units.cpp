@@ -21,24 +21,34 @@ struct UnitName {
   double factor;
 };
 
-constexpr std::array kSecondNames{UnitName{"s", 1.0},   UnitName{"ms", 1e-3}, UnitName{"us", 1e-6}, UnitName{"µs", 1e-6},
-                                  UnitName{"ns", 1e-9}, UnitName{"min", 60},  UnitName{"h", 3600},  UnitName{"d", 86400}};
-constexpr std::array kByteNames{UnitName{"B", 1.0},        UnitName{"kB", 1e3},          UnitName{"MB", 1e6},
-                                UnitName{"GB", 1e9},       UnitName{"TB", 1e12},         UnitName{"KiB", 1024.0},
-                                UnitName{"MiB", 1048576.}, UnitName{"GiB", 1073741824.}, UnitName{"TiB", 1099511627776.}};
-constexpr std::array kFlopRateNames{UnitName{"FLOP/s", 1.0}, UnitName{"MFLOP/s", 1e6}, UnitName{"GFLOP/s", 1e9}, UnitName{"TFLOP/s", 1e12},
-                                    UnitName{"PFLOP/s", 1e15}};
-constexpr std::array kByteRateNames{UnitName{"B/s", 1.0},           UnitName{"kB/s", 1e3},     UnitName{"MB/s", 1e6},
-                                    UnitName{"GB/s", 1e9},          UnitName{"TB/s", 1e12},    UnitName{"MiB/s", 1048576.},
-                                    UnitName{"GiB/s", 1073741824.}, UnitName{"Mbit/s", 125e3}, UnitName{"Gbit/s", 125e6},
-                                    UnitName{"Tbit/s", 125e9}};
-constexpr std::array kWattNames{UnitName{"W", 1.0}, UnitName{"mW", 1e-3}, UnitName{"kW", 1e3}, UnitName{"MW", 1e6}};
-constexpr std::array kJouleNames{UnitName{"J", 1.0},     UnitName{"kJ", 1e3}, UnitName{"MJ", 1e6},    UnitName{"pJ", 1e-12},
-                                 UnitName{"kWh", 3.6e6}, UnitName{"GJ", 1e9}, UnitName{"MWh", 3.6e9}, UnitName{"GWh", 3.6e12}};
-constexpr std::array kPriceNames{UnitName{"$/h", 1.0}, UnitName{"$/d", 1.0 / 24}};
-constexpr std::array kCarbonNames{UnitName{"kg/kWh", 1 / 3.6e6}, UnitName{"g/kWh", 1e-3 / 3.6e6}, UnitName{"kg/J", 1.0}};
-constexpr std::array kEnergyPriceNames{UnitName{"$/kWh", 1 / 3.6e6}, UnitName{"$/MWh", 1e-3 / 3.6e6}, UnitName{"$/J", 1.0}};
-constexpr std::array kHertzNames{UnitName{"Hz", 1.0}, UnitName{"kHz", 1e3}, UnitName{"MHz", 1e6}, UnitName{"GHz", 1e9}};
+/// Of a text of a quantity.
+template <class Q>
+constexpr std::array<UnitName, 0> kUnits;
+template <>
+constexpr std::array kUnits<Seconds>{UnitName{"s", 1.0},   UnitName{"ms", 1e-3}, UnitName{"us", 1e-6}, UnitName{"µs", 1e-6},
+                                     UnitName{"ns", 1e-9}, UnitName{"min", 60},  UnitName{"h", 3600},  UnitName{"d", 86400}};
+template <>
+constexpr std::array kUnits<Bytes>{UnitName{"B", 1.0},        UnitName{"kB", 1e3},          UnitName{"MB", 1e6},
+                                   UnitName{"GB", 1e9},       UnitName{"TB", 1e12},         UnitName{"KiB", 1024.0},
+                                   UnitName{"MiB", 1048576.}, UnitName{"GiB", 1073741824.}, UnitName{"TiB", 1099511627776.}};
+template <>
+constexpr std::array kUnits<FlopsPerSecond>{UnitName{"FLOP/s", 1.0}, UnitName{"MFLOP/s", 1e6}, UnitName{"GFLOP/s", 1e9},
+                                            UnitName{"TFLOP/s", 1e12}, UnitName{"PFLOP/s", 1e15}};
+template <>
+constexpr std::array kUnits<BytesPerSecond>{UnitName{"B/s", 1.0},           UnitName{"kB/s", 1e3},     UnitName{"MB/s", 1e6},
+                                            UnitName{"GB/s", 1e9},          UnitName{"TB/s", 1e12},    UnitName{"MiB/s", 1048576.},
+                                            UnitName{"GiB/s", 1073741824.}, UnitName{"Mbit/s", 125e3}, UnitName{"Gbit/s", 125e6},
+                                            UnitName{"Tbit/s", 125e9}};
+template <>
+constexpr std::array kUnits<Watts>{UnitName{"W", 1.0}, UnitName{"mW", 1e-3}, UnitName{"kW", 1e3}, UnitName{"MW", 1e6}};
+template <>
+constexpr std::array kUnits<DollarsPerHour>{UnitName{"$/h", 1.0}, UnitName{"$/d", 1.0 / 24}};
+template <>
+constexpr std::array kUnits<KilogramsPerJoule>{UnitName{"kg/kWh", 1 / 3.6e6}, UnitName{"g/kWh", 1e-3 / 3.6e6}, UnitName{"kg/J", 1.0}};
+template <>
+constexpr std::array kUnits<DollarsPerJoule>{UnitName{"$/kWh", 1 / 3.6e6}, UnitName{"$/MWh", 1e-3 / 3.6e6}, UnitName{"$/J", 1.0}};
+template <>
+constexpr std::array kUnits<Hertz>{UnitName{"Hz", 1.0}, UnitName{"kHz", 1e3}, UnitName{"MHz", 1e6}, UnitName{"GHz", 1e9}};
 
 std::string accepted(std::span<const UnitName> units) { return joined(units, ", ", &UnitName::name); }
 
@@ -116,9 +126,9 @@ constexpr std::array kJouleText{UnitName{"J", 1.0}, UnitName{"kJ", 1e3}, UnitNam
 std::string to_text(Seconds q) { return scaled(q.value(), kSecondText); }
 std::string to_text(Bytes q) { return scaled(q.value(), kByteText); }
 std::string to_text(Flops q) { return scaled(q.value(), kFlopText); }
-std::string to_text(FlopsPerSecond q) { return scaled(q.value(), kFlopRateNames); }
+std::string to_text(FlopsPerSecond q) { return scaled(q.value(), kUnits<FlopsPerSecond>); }
 std::string to_text(BytesPerSecond q) { return scaled(q.value(), kByteRateText); }
-std::string to_text(Watts q) { return scaled(q.value(), kWattNames); }
+std::string to_text(Watts q) { return scaled(q.value(), kUnits<Watts>); }
 std::string to_text(Joules q) { return scaled(q.value(), kJouleText); }
 std::string to_text(Dollars q) {
   char buffer[64];
@@ -126,55 +136,32 @@ std::string to_text(Dollars q) {
   return buffer;
 }
 
-std::string to_exact_text(Seconds q) { return exact(q.value(), kSecondNames); }
-std::string to_exact_text(Bytes q) { return exact(q.value(), kByteNames); }
-std::string to_exact_text(FlopsPerSecond q) { return exact(q.value(), kFlopRateNames); }
-std::string to_exact_text(BytesPerSecond q) { return exact(q.value(), kByteRateNames); }
-std::string to_exact_text(Watts q) { return exact(q.value(), kWattNames); }
-std::string to_exact_text(Hertz q) { return exact(q.value(), kHertzNames); }
-std::string to_exact_text(DollarsPerHour q) { return exact(q.value(), kPriceNames); }
-std::string to_exact_text(KilogramsPerJoule q) { return exact(q.value(), kCarbonNames); }
-std::string to_exact_text(DollarsPerJoule q) { return exact(q.value(), kEnergyPriceNames); }
+template <class Unit>
+std::string to_exact_text(Quantity<Unit> q) {
+  return exact(q.value(), kUnits<Quantity<Unit>>);
+}
+template std::string to_exact_text(Seconds);
+template std::string to_exact_text(Bytes);
+template std::string to_exact_text(FlopsPerSecond);
+template std::string to_exact_text(BytesPerSecond);
+template std::string to_exact_text(Watts);
+template std::string to_exact_text(Hertz);
+template std::string to_exact_text(DollarsPerHour);
+template std::string to_exact_text(KilogramsPerJoule);
+template std::string to_exact_text(DollarsPerJoule);
 
-template <>
-Seconds parse_quantity<Seconds>(const std::string& t) {
-  return Seconds(parse(t, kSecondNames));
+template <class Q>
+Q parse_quantity(const std::string& text) {
+  return Q(parse(text, kUnits<Q>));
 }
-template <>
-Bytes parse_quantity<Bytes>(const std::string& t) {
-  return Bytes(parse(t, kByteNames));
-}
-template <>
-FlopsPerSecond parse_quantity<FlopsPerSecond>(const std::string& t) {
-  return FlopsPerSecond(parse(t, kFlopRateNames));
-}
-template <>
-BytesPerSecond parse_quantity<BytesPerSecond>(const std::string& t) {
-  return BytesPerSecond(parse(t, kByteRateNames));
-}
-template <>
-Watts parse_quantity<Watts>(const std::string& t) {
-  return Watts(parse(t, kWattNames));
-}
-template <>
-Joules parse_quantity<Joules>(const std::string& t) {
-  return Joules(parse(t, kJouleNames));
-}
-template <>
-DollarsPerHour parse_quantity<DollarsPerHour>(const std::string& t) {
-  return DollarsPerHour(parse(t, kPriceNames));
-}
-template <>
-KilogramsPerJoule parse_quantity<KilogramsPerJoule>(const std::string& t) {
-  return KilogramsPerJoule(parse(t, kCarbonNames));
-}
-template <>
-DollarsPerJoule parse_quantity<DollarsPerJoule>(const std::string& t) {
-  return DollarsPerJoule(parse(t, kEnergyPriceNames));
-}
-template <>
-Hertz parse_quantity<Hertz>(const std::string& t) {
-  return Hertz(parse(t, kHertzNames));
-}
+template Seconds parse_quantity(const std::string&);
+template Bytes parse_quantity(const std::string&);
+template FlopsPerSecond parse_quantity(const std::string&);
+template BytesPerSecond parse_quantity(const std::string&);
+template Watts parse_quantity(const std::string&);
+template DollarsPerHour parse_quantity(const std::string&);
+template KilogramsPerJoule parse_quantity(const std::string&);
+template DollarsPerJoule parse_quantity(const std::string&);
+template Hertz parse_quantity(const std::string&);
 
 }  // namespace rehearsal

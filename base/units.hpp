@@ -17,18 +17,9 @@ class Quantity {
   constexpr explicit Quantity(double value) : value_(value) {}
   [[nodiscard]] constexpr double value() const { return value_; }
 
-  constexpr Quantity& operator+=(Quantity other) {
-    value_ += other.value_;
-    return *this;
-  }
-  constexpr Quantity& operator-=(Quantity other) {
-    value_ -= other.value_;
-    return *this;
-  }
-  constexpr Quantity& operator*=(double factor) {
-    value_ *= factor;
-    return *this;
-  }
+  constexpr Quantity& operator+=(Quantity other) { return *this = *this + other; }
+  constexpr Quantity& operator-=(Quantity other) { return *this = *this - other; }
+  constexpr Quantity& operator*=(double factor) { return *this = *this * factor; }
   friend constexpr Quantity operator+(Quantity a, Quantity b) { return Quantity(a.value_ + b.value_); }
   friend constexpr Quantity operator-(Quantity a, Quantity b) { return Quantity(a.value_ - b.value_); }
   friend constexpr Quantity operator*(Quantity a, double k) { return Quantity(a.value_ * k); }
@@ -76,15 +67,8 @@ constexpr Dollars operator*(DollarsPerJoule price, Joules energy) { return Dolla
 [[nodiscard]] std::string to_text(Dollars);
 
 /// The shortest text, without an exponent where one unit allows, that parse_quantity reads back as exactly this value: "25 GB/s", "1.5 us".
-[[nodiscard]] std::string to_exact_text(Seconds);
-[[nodiscard]] std::string to_exact_text(Bytes);
-[[nodiscard]] std::string to_exact_text(FlopsPerSecond);
-[[nodiscard]] std::string to_exact_text(BytesPerSecond);
-[[nodiscard]] std::string to_exact_text(Watts);
-[[nodiscard]] std::string to_exact_text(Hertz);
-[[nodiscard]] std::string to_exact_text(DollarsPerHour);
-[[nodiscard]] std::string to_exact_text(KilogramsPerJoule);
-[[nodiscard]] std::string to_exact_text(DollarsPerJoule);
+template <class Unit>
+[[nodiscard]] std::string to_exact_text(Quantity<Unit>);
 
 /// Parses "25 GB/s", "1.5 us", "400 W", "80 GiB", "2.5 $/h", "312 TFLOP/s", "2.4 GHz",
 /// "0.35 kg/kWh", "0.12 $/kWh".
@@ -92,26 +76,5 @@ constexpr Dollars operator*(DollarsPerJoule price, Joules energy) { return Dolla
 /// unit, or a value that is not finite. Signs are accepted here: a reader decides what may be negative.
 template <class Q>
 [[nodiscard]] Q parse_quantity(const std::string& text);
-
-template <>
-Seconds parse_quantity<Seconds>(const std::string&);
-template <>
-Bytes parse_quantity<Bytes>(const std::string&);
-template <>
-FlopsPerSecond parse_quantity<FlopsPerSecond>(const std::string&);
-template <>
-BytesPerSecond parse_quantity<BytesPerSecond>(const std::string&);
-template <>
-Watts parse_quantity<Watts>(const std::string&);
-template <>
-Joules parse_quantity<Joules>(const std::string&);
-template <>
-DollarsPerHour parse_quantity<DollarsPerHour>(const std::string&);
-template <>
-KilogramsPerJoule parse_quantity<KilogramsPerJoule>(const std::string&);
-template <>
-DollarsPerJoule parse_quantity<DollarsPerJoule>(const std::string&);
-template <>
-Hertz parse_quantity<Hertz>(const std::string&);
 
 }  // namespace rehearsal

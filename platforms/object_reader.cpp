@@ -35,26 +35,15 @@ std::string range_of(const Bounds<Q>& bounds) {
   return (bounds.low == Q(0) ? "0" : limit(bounds.low)) + " to " + limit(bounds.high);
 }
 
-template <class Q>
-constexpr std::string_view kExample;
-template <>
-constexpr std::string_view kExample<Seconds> = "1.5 us";
-template <>
-constexpr std::string_view kExample<Bytes> = "80 GB";
-template <>
-constexpr std::string_view kExample<FlopsPerSecond> = "312 TFLOP/s";
-template <>
-constexpr std::string_view kExample<BytesPerSecond> = "25 GB/s";
-template <>
-constexpr std::string_view kExample<Watts> = "400 W";
-template <>
-constexpr std::string_view kExample<DollarsPerHour> = "2.5 $/h";
-template <>
-constexpr std::string_view kExample<KilogramsPerJoule> = "0.35 kg/kWh";
-template <>
-constexpr std::string_view kExample<Hertz> = "1.41 GHz";
-template <>
-constexpr std::string_view kExample<DollarsPerJoule> = "0.12 $/kWh";
+constexpr std::string_view example_of(Seconds) { return "1.5 us"; }
+constexpr std::string_view example_of(Bytes) { return "80 GB"; }
+constexpr std::string_view example_of(FlopsPerSecond) { return "312 TFLOP/s"; }
+constexpr std::string_view example_of(BytesPerSecond) { return "25 GB/s"; }
+constexpr std::string_view example_of(Watts) { return "400 W"; }
+constexpr std::string_view example_of(DollarsPerHour) { return "2.5 $/h"; }
+constexpr std::string_view example_of(KilogramsPerJoule) { return "0.35 kg/kWh"; }
+constexpr std::string_view example_of(Hertz) { return "1.41 GHz"; }
+constexpr std::string_view example_of(DollarsPerJoule) { return "0.12 $/kWh"; }
 
 }  // namespace
 
@@ -154,7 +143,7 @@ Sourced<double> ObjectReader::number(std::string_view key, double low, double hi
 
 template <class Q>
 Sourced<Q> ObjectReader::quantity(std::string_view key, Bounds<Q> bounds) {
-  const auto example = "\"" + std::string(kExample<Q>) + "\"";
+  const auto example = "\"" + std::string(example_of(Q())) + "\"";
   const auto& value = at(key, example);
   if (!value.is_string()) refuse(key, "is " + shown(value) + "; a text of a number and a unit is needed, for example " + example);
   const auto text = value.get<std::string>();
