@@ -41,13 +41,11 @@ std::string one_of(const std::string& value, std::span<const std::string_view> n
 
 bool means(const std::string& value, std::string_view name) { return find_name(value, {name}).has_value(); }
 
-template <int Plan::*member>
-void parse_degree(Plan& plan, const std::string& value) {
-  plan.*member = static_cast<int>(whole_number(value, 1, kMostRanks));
-}
-template <int Plan::*member>
-std::string print_number(const Plan& plan) {
-  return std::to_string(plan.*member);
+constexpr std::int64_t kMostSteps = std::numeric_limits<std::int32_t>::max();
+
+template <auto member, std::int64_t low = 1, std::int64_t high = kMostRanks>
+void parse_whole(Plan& plan, const std::string& value) {
+  plan.*member = static_cast<std::remove_reference_t<decltype(plan.*member)>>(whole_number(value, low, high));
 }
 
 template <bool Plan::*member>
@@ -55,17 +53,41 @@ void parse_switch(Plan& plan, const std::string& value) {
   static constexpr std::array<std::string_view, 2> kNames{"on", "off"};
   plan.*member = one_of(value, kNames) == "on";
 }
-template <bool Plan::*member>
-std::string print_switch(const Plan& plan) {
-  return plan.*member ? "on" : "off";
+
+/// The name of a row of a table.
+template <std::string Plan::*member, std::vector<std::string_view> (*names)()>
+void parse_row(Plan& plan, const std::string& value) {
+  plan.*member = one_of(value, names());
 }
 
-template <std::string Plan::*member>
-std::string print_text(const Plan& plan) {
-  return plan.*member;
+template <auto member>
+void parse_choice(Plan& plan, const std::string& value) {
+  plan.*member = choice_named<std::remove_reference_t<decltype(plan.*member)>>(value);
 }
 
-void parse_zero(Plan& plan, const std::string& value) { plan.zero = static_cast<int>(whole_number(value, 0, 3)); }
+/// `read` knows how it is written.
+template <auto member, auto read>
+void parse_with(Plan& plan, const std::string& value) {
+  plan.*member = read(value);
+}
+
+template <auto member>
+std::string print(const Plan& plan) {
+  const auto& value = plan.*member;
+  using Value = std::remove_cvref_t<decltype(value)>;
+  if constexpr (std::is_same_v<Value, bool>)
+    return value ? "on" : "off";
+  else if constexpr (std::is_integral_v<Value>)
+    return std::to_string(value);
+  else if constexpr (std::is_enum_v<Value>)
+    return std::string(name(value));
+  else if constexpr (std::is_same_v<Value, std::vector<std::string>>)
+    return text_of_names(value);
+  else if constexpr (std::is_same_v<Value, std::string>)
+    return value;
+  else
+    return to_text(value);
+}
 
 constexpr std::string_view kAllReplicas = "all";
 void parse_zero_group(Plan& plan, const std::string& value) {
@@ -77,38 +99,19 @@ std::string print_zero_group(const Plan& plan) {
   return plan.zero_group == 0 ? std::string(kAllReplicas) : std::to_string(plan.zero_group);
 }
 
-void parse_exact_steps(Plan& plan, const std::string& value) {
-  plan.exact_steps = whole_number(value, 0, std::numeric_limits<std::int32_t>::max());
-}
-std::string print_exact_steps(const Plan& plan) { return std::to_string(plan.exact_steps); }
-
-void parse_local_steps(Plan& plan, const std::string& value) {
-  plan.local_steps = whole_number(value, 0, std::numeric_limits<std::int32_t>::max());
-}
-std::string print_local_steps(const Plan& plan) { return std::to_string(plan.local_steps); }
-
-void parse_outer(Plan& plan, const std::string& value) { plan.outer = parse_outer_step(value); }
-std::string print_outer(const Plan& plan) { return to_text(plan.outer); }
-
 constexpr std::string_view kNone = "none", kAny = "any";
 void parse_staleness(Plan& plan, const std::string& value) {
   plan.staleness.reset();
   if (means(value, kNone)) return;
   const bool any = means(value, kAny);
   if (!any && !parse_number<std::int64_t>(value)) throw BadInput("must be a number of meetings (0: none is ahead), any, or none");
-  plan.staleness = any ? kAnyStaleness : whole_number(value, 0, std::numeric_limits<std::int32_t>::max());
+  plan.staleness = any ? kAnyStaleness : whole_number(value, 0, kMostSteps);
 }
 std::string print_staleness(const Plan& plan) {
   if (!plan.staleness) return std::string(kNone);
   return *plan.staleness == kAnyStaleness ? std::string(kAny) : std::to_string(*plan.staleness);
 }
 
-void parse_center_servers(Plan& plan, const std::string& value) { plan.servers = parse_servers(value); }
-std::string print_center_servers(const Plan& plan) { return to_text(plan.servers); }
-
-void parse_micro_batch(Plan& plan, const std::string& value) {
-  plan.micro_batch = whole_number(value, 1, std::numeric_limits<std::int32_t>::max());
-}
 std::string print_micro_batch(const Plan& plan) { return plan.micro_batch ? std::to_string(*plan.micro_batch) : ""; }
 
 /// Numbers in their shortest form, so that equal shares have equal texts.
@@ -133,31 +136,12 @@ std::vector<std::string_view> names_of_schedules() {
   for (const auto& row : schedule_table()) names.push_back(row.name);
   return names;
 }
-void parse_schedule(Plan& plan, const std::string& value) { plan.schedule = one_of(value, names_of_schedules()); }
-
 std::vector<std::string_view> names_of_allreduce() {
   std::vector<std::string_view> names{"auto"};
   for (const auto& row : collective_table())
     if (row.kind == CollectiveKind::AllReduce) names.push_back(row.name);
   return names;
 }
-void parse_allreduce(Plan& plan, const std::string& value) { plan.allreduce = one_of(value, names_of_allreduce()); }
-
-void parse_recompute_key(Plan& plan, const std::string& value) { plan.recompute = parse_recompute(value); }
-std::string print_recompute(const Plan& plan) { return to_text(plan.recompute); }
-
-void parse_compression_key(Plan& plan, const std::string& value) { plan.compression = parse_compression(value); }
-std::string print_compression(const Plan& plan) { return to_text(plan.compression); }
-
-template <auto member>
-void parse_choice(Plan& plan, const std::string& value) {
-  plan.*member = choice_named<std::remove_reference_t<decltype(plan.*member)>>(value);
-}
-template <auto member>
-std::string print_choice(const Plan& plan) {
-  return std::string(name(plan.*member));
-}
-
 void parse_order(Plan& plan, const std::string& value) {
   static constexpr std::array<std::string_view, 5> kAxes{"tp", "cp", "ep", "dp", "pp"};
   const auto order = lower_case(value);
@@ -231,77 +215,72 @@ void parse_algorithms(Plan& plan, const std::string& value) {
   plan.algorithms = std::move(algorithms);
 }
 
-template <std::vector<std::string> Plan::*member>
-std::string print_names(const Plan& plan) {
-  return text_of_names(plan.*member);
-}
-
 constexpr auto kInteger = KeyKind::Integer;
 constexpr auto kSwitch = KeyKind::Switch;
 constexpr auto kText = KeyKind::Text;
 
 constexpr std::array kTable{
-    PlanKey{"dp", "mesh", kInteger, true, parse_degree<&Plan::dp>, print_number<&Plan::dp>, "data parallel replicas"},
-    PlanKey{"tp", "mesh", kInteger, true, parse_degree<&Plan::tp>, print_number<&Plan::tp>, "tensor parallel ranks"},
-    PlanKey{"pp", "mesh", kInteger, true, parse_degree<&Plan::pp>, print_number<&Plan::pp>, "pipeline stages"},
-    PlanKey{"cp", "mesh", kInteger, true, parse_degree<&Plan::cp>, print_number<&Plan::cp>, "context (sequence) parallel ranks"},
-    PlanKey{"ep", "mesh", kInteger, true, parse_degree<&Plan::ep>, print_number<&Plan::ep>, "ranks of dp that share out experts"},
+    PlanKey{"dp", "mesh", kInteger, true, parse_whole<&Plan::dp>, print<&Plan::dp>, "data parallel replicas"},
+    PlanKey{"tp", "mesh", kInteger, true, parse_whole<&Plan::tp>, print<&Plan::tp>, "tensor parallel ranks"},
+    PlanKey{"pp", "mesh", kInteger, true, parse_whole<&Plan::pp>, print<&Plan::pp>, "pipeline stages"},
+    PlanKey{"cp", "mesh", kInteger, true, parse_whole<&Plan::cp>, print<&Plan::cp>, "context (sequence) parallel ranks"},
+    PlanKey{"ep", "mesh", kInteger, true, parse_whole<&Plan::ep>, print<&Plan::ep>, "ranks of dp that share out experts"},
     PlanKey{"spatial", "mesh", kText, true, parse_spatial, print_spatial, "parts of an image: DxHxW, HxW or W"},
-    PlanKey{"micro_batch", "pipeline", kInteger, true, parse_micro_batch, print_micro_batch,
+    PlanKey{"micro_batch", "pipeline", kInteger, true, parse_whole<&Plan::micro_batch, 1, kMostSteps>, print_micro_batch,
             "samples per pipeline slot of one replica; left out: the replica's whole batch"},
-    PlanKey{"shares", "mesh", kText, false, parse_shares, print_text<&Plan::shares>,
+    PlanKey{"shares", "mesh", kText, false, parse_shares, print<&Plan::shares>,
             "of the batch, by replica: speed (what devices differ in; left out: this), equal, or numbers: 3:1, 24x8:8x8"},
-    PlanKey{"schedule", "pipeline", kText, true, parse_schedule, print_text<&Plan::schedule>, "order of forward and backward passes",
-            names_of_schedules},
-    PlanKey{"interleave", "pipeline", kInteger, true, parse_degree<&Plan::interleave>, print_number<&Plan::interleave>,
+    PlanKey{"schedule", "pipeline", kText, true, parse_row<&Plan::schedule, names_of_schedules>, print<&Plan::schedule>,
+            "order of forward and backward passes", names_of_schedules},
+    PlanKey{"interleave", "pipeline", kInteger, true, parse_whole<&Plan::interleave>, print<&Plan::interleave>,
             "model chunks per pipeline stage"},
-    PlanKey{"zero", "rules", kInteger, true, parse_zero, print_number<&Plan::zero>,
+    PlanKey{"zero", "rules", kInteger, true, parse_whole<&Plan::zero, 0, 3>, print<&Plan::zero>,
             "shared among replicas: 1 optimizer state, 2 and gradients, 3 and parameters"},
     PlanKey{"zero_group", "rules", kInteger, true, parse_zero_group, print_zero_group,
             "replicas over which zero shards, each group with a copy of all of it: a number that divides dp, or all"},
-    PlanKey{"recompute", "rules", kText, true, parse_recompute_key, print_recompute,
+    PlanKey{"recompute", "rules", kText, true, parse_with<&Plan::recompute, parse_recompute>, print<&Plan::recompute>,
             "activations computed again: none, selective, selective-op, full, full:N (of the first N blocks of every part of a "
             "pipeline), full-except-last, as few as let a rank do with so many bytes: 4GiB, or as few as let the plan fit: fit"},
-    PlanKey{"sequence_parallel", "rules", kSwitch, true, parse_switch<&Plan::sequence_parallel>, print_switch<&Plan::sequence_parallel>,
+    PlanKey{"sequence_parallel", "rules", kSwitch, true, parse_switch<&Plan::sequence_parallel>, print<&Plan::sequence_parallel>,
             "splits along the sequence what tensor parallelism would replicate: on, off"},
-    PlanKey{"attention", "rules", kText, true, parse_choice<&Plan::attention>, print_choice<&Plan::attention>,
+    PlanKey{"attention", "rules", kText, true, parse_choice<&Plan::attention>, print<&Plan::attention>,
             "over a sequence that cp splits: gather (keys and values), all-to-all (from the sequence to the heads and back), ring (keys "
             "and values are passed on)"},
-    PlanKey{"fuse", "rules", kText, false, parse_choice<&Plan::fuse>, print_choice<&Plan::fuse>,
+    PlanKey{"fuse", "rules", kText, false, parse_choice<&Plan::fuse>, print<&Plan::fuse>,
             "nodes that run as one kernel where the machine has it: attention, none"},
-    PlanKey{"offload", "rules", kText, true, parse_choice<&Plan::offload>, print_choice<&Plan::offload>,
+    PlanKey{"offload", "rules", kText, true, parse_choice<&Plan::offload>, print<&Plan::offload>,
             "kept in the host's memory: none, optimizer, activations"},
-    PlanKey{"compression", "rules", kText, true, parse_compression_key, print_compression,
+    PlanKey{"compression", "rules", kText, true, parse_with<&Plan::compression, parse_compression>, print<&Plan::compression>,
             "of results between forward and backward pass: none, gist, gist-sparse, gist-sparse:0.6 (no bit lost), gist-f16, gist-bf16 "
             "(rounded); of gradients on their way: bf16, f16, sign, 1bit, terngrad, qsgd:LEVELS, topk:SHARE, randomk:SHARE, powersgd:RANK, "
             "randomk-memory:SHARE, 1bit-adam, sparcml:SHARE (docs/compression.md)"},
-    PlanKey{"exact_steps", "rules", kInteger, false, parse_exact_steps, print_exact_steps,
+    PlanKey{"exact_steps", "rules", kInteger, false, parse_whole<&Plan::exact_steps, 0, kMostSteps>, print<&Plan::exact_steps>,
             "first steps of a training in which gradients are summed whole, before compression or local_steps begin"},
-    PlanKey{"local_steps", "rules", kInteger, false, parse_local_steps, print_local_steps,
+    PlanKey{"local_steps", "rules", kInteger, false, parse_whole<&Plan::local_steps, 0, kMostSteps>, print<&Plan::local_steps>,
             "replicas train by themselves and meet every so many steps (local SGD); 0: gradients are summed in every step"},
-    PlanKey{"outer", "rules", kText, false, parse_outer, print_outer,
+    PlanKey{"outer", "rules", kText, false, parse_with<&Plan::outer, parse_outer_step>, print<&Plan::outer>,
             "what replicas do when they meet: average (their weights), nesterov, nesterov:RATE:MOMENTUM (DiLoCo), elastic, elastic:PULL "
             "(towards a center), gossip (with neighbours), adasum (their ways added where they are orthogonal)"},
     PlanKey{"staleness", "rules", kText, false, parse_staleness, print_staleness,
             "replicas meet one by one, at a parameter server: meetings that one may be ahead of the slowest, any, or none (all meet at "
             "once)"},
-    PlanKey{"servers", "rules", kText, false, parse_center_servers, print_center_servers,
+    PlanKey{"servers", "rules", kText, false, parse_with<&Plan::servers, parse_servers>, print<&Plan::servers>,
             "replicas that have parts of the parameter server of staleness: all, a number of them, or at:0+4 (which ones, from 0 on)"},
     PlanKey{
-        "decompositions", "rules", kText, true, parse_choice<&Plan::decompositions>, print_choice<&Plan::decompositions>,
+        "decompositions", "rules", kText, true, parse_choice<&Plan::decompositions>, print<&Plan::decompositions>,
         "inverses, roots and bases of shampoo, soap and kfac: everywhere (every replica makes all of them), spread (each some, for all)"},
     // "auto" is a value here, the algorithm of least closed form, and therefore nothing to search
-    PlanKey{"allreduce", "rules", kText, false, parse_allreduce, print_text<&Plan::allreduce>,
+    PlanKey{"allreduce", "rules", kText, false, parse_row<&Plan::allreduce, names_of_allreduce>, print<&Plan::allreduce>,
             "algorithm of gradient sums; auto is the quickest, one-sided ones put instead of sending", names_of_allreduce},
-    PlanKey{"algorithms", "rules", KeyKind::Names, false, parse_algorithms, print_names<&Plan::algorithms>,
+    PlanKey{"algorithms", "rules", KeyKind::Names, false, parse_algorithms, print<&Plan::algorithms>,
             "what auto took for messages, KIND:AXIS:BYTES:ALGORITHM separated by |; search writes it into the plan file"},
-    PlanKey{"overlap", "rules", kSwitch, true, parse_switch<&Plan::overlap>, print_switch<&Plan::overlap>,
+    PlanKey{"overlap", "rules", kSwitch, true, parse_switch<&Plan::overlap>, print<&Plan::overlap>,
             "collectives run beside computation, gradients are summed during the backward pass: on, off"},
-    PlanKey{"bn", "rules", kText, true, parse_choice<&Plan::bn>, print_choice<&Plan::bn>,
+    PlanKey{"bn", "rules", kText, true, parse_choice<&Plan::bn>, print<&Plan::bn>,
             "statistics of BatchNormalization: of the batch, local: of each replica's micro-batch, sync: of all replicas' micro-batches"},
-    PlanKey{"order", "placement", kText, true, parse_order, print_text<&Plan::order>,
+    PlanKey{"order", "placement", kText, true, parse_order, print<&Plan::order>,
             "axes of the mesh from neighbouring ranks to distant ones"},
-    PlanKey{"cuts", "pipeline", KeyKind::Names, true, parse_cuts, print_names<&Plan::cuts>,
+    PlanKey{"cuts", "pipeline", KeyKind::Names, true, parse_cuts, print<&Plan::cuts>,
             "first node of every stage but the first, separated by |; left out: balanced by cost"},
 };
 
