@@ -22,14 +22,8 @@ struct Relu : Unary<Saved::Result, 1, true> {
 };
 struct Sigmoid : Unary<Saved::Result, 4> {
   static constexpr std::string_view name = "Sigmoid", description = "1 / (1 + exp(-x))";
-  template <class T>
-  constexpr T value(T x) const {
-    return logistic(x);
-  }
-  template <class T>
-  constexpr T slope(T y) const {
-    return y * (T(1) - y);
-  }
+  constexpr auto value(auto x) const { return logistic(x); }
+  constexpr auto slope(auto y) const { return y * (1 - y); }
 };
 /// Reference: Hendrycks and Gimpel, "Gaussian error linear units", arXiv 1606.08415: x Phi(x), or its tanh form.
 struct Gelu : Unary<Saved::Operand, 10> {
@@ -108,25 +102,13 @@ struct Celu : Unary<Saved::Operand, 6> {
 };
 struct Softplus : Unary<Saved::Operand, 8> {
   static constexpr std::string_view name = "Softplus", description = "log(1 + exp(x))";
-  template <class T>
-  constexpr T value(T x) const {
-    return log_one_plus_exp(x);
-  }
-  template <class T>
-  constexpr T slope(T x) const {
-    return logistic(x);
-  }
+  constexpr auto value(auto x) const { return log_one_plus_exp(x); }
+  constexpr auto slope(auto x) const { return logistic(x); }
 };
 struct Softsign : Unary<Saved::Operand, 2> {
   static constexpr std::string_view name = "Softsign", description = "x / (1 + |x|)";
-  template <class T>
-  constexpr T value(T x) const {
-    return x / (T(1) + std::abs(x));
-  }
-  template <class T>
-  constexpr T slope(T x) const {
-    return T(1) / ((T(1) + std::abs(x)) * (T(1) + std::abs(x)));
-  }
+  constexpr auto value(auto x) const { return x / (1 + std::abs(x)); }
+  constexpr auto slope(auto x) const { return 1 / ((1 + std::abs(x)) * (1 + std::abs(x))); }
 };
 struct HardSigmoid : Unary<Saved::Operand, 3> {
   static constexpr std::string_view name = "HardSigmoid", description = "alpha x + beta, limited to [0, 1]";
@@ -154,10 +136,7 @@ struct HardSwish : Unary<Saved::Operand, 4> {
 };
 struct Mish : Unary<Saved::Operand, 15> {
   static constexpr std::string_view name = "Mish", description = "x tanh(log(1 + exp(x)))";
-  template <class T>
-  constexpr T value(T x) const {
-    return x * std::tanh(log_one_plus_exp(x));
-  }
+  constexpr auto value(auto x) const { return x * std::tanh(log_one_plus_exp(x)); }
   template <class T>
   constexpr T slope(T x) const {
     const T t = std::tanh(log_one_plus_exp(x));

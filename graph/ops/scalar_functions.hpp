@@ -15,43 +15,22 @@ namespace rehearsal::graph::scalar {
 
 struct Tanh : Unary<Saved::Result, 6> {
   static constexpr std::string_view name = "Tanh", description = "hyperbolic tangent";
-  template <class T>
-  constexpr T value(T x) const {
-    return std::tanh(x);
-  }
-  template <class T>
-  constexpr T slope(T y) const {
-    return T(1) - y * y;
-  }
+  constexpr auto value(auto x) const { return std::tanh(x); }
+  constexpr auto slope(auto y) const { return 1 - y * y; }
 };
 struct Exp : Unary<Saved::Result, 4> {
   static constexpr std::string_view name = "Exp", description = "exp(x)";
-  template <class T>
-  constexpr T value(T x) const {
-    return std::exp(x);
-  }
-  template <class T>
-  constexpr T slope(T y) const {
-    return y;
-  }
+  constexpr auto value(auto x) const { return std::exp(x); }
+  constexpr auto slope(auto y) const { return y; }
 };
 struct Log : Unary<Saved::Operand, 4> {
   static constexpr std::string_view name = "Log", description = "natural logarithm";
-  template <class T>
-  constexpr T value(T x) const {
-    return std::log(x);
-  }
-  template <class T>
-  constexpr T slope(T x) const {
-    return T(1) / x;
-  }
+  constexpr auto value(auto x) const { return std::log(x); }
+  constexpr auto slope(auto x) const { return 1 / x; }
 };
 struct Sqrt : Unary<Saved::Result, 2> {
   static constexpr std::string_view name = "Sqrt", description = "square root";
-  template <class T>
-  constexpr T value(T x) const {
-    return std::sqrt(x);
-  }
+  constexpr auto value(auto x) const { return std::sqrt(x); }
   template <class T>
   constexpr T slope(T y) const {
     return T(0.5) / y;
@@ -77,10 +56,7 @@ struct Abs : Unary<Saved::Operand, 1, true> {
 };
 struct Erf : Unary<Saved::Operand, 8> {
   static constexpr std::string_view name = "Erf", description = "error function";
-  template <class T>
-  constexpr T value(T x) const {
-    return std::erf(x);
-  }
+  constexpr auto value(auto x) const { return std::erf(x); }
   template <class T>
   constexpr T slope(T x) const {
     return T(2 * std::numbers::inv_sqrtpi) * std::exp(-x * x);
@@ -88,142 +64,67 @@ struct Erf : Unary<Saved::Operand, 8> {
 };
 struct Reciprocal : Unary<Saved::Result, 1> {
   static constexpr std::string_view name = "Reciprocal", description = "1 / x";
-  template <class T>
-  constexpr T value(T x) const {
-    return T(1) / x;
-  }
-  template <class T>
-  constexpr T slope(T y) const {
-    return -y * y;
-  }
+  constexpr auto value(auto x) const { return 1 / x; }
+  constexpr auto slope(auto y) const { return -y * y; }
 };
 struct Sin : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Sin", description = "sine";
-  template <class T>
-  constexpr T value(T x) const {
-    return std::sin(x);
-  }
-  template <class T>
-  constexpr T slope(T x) const {
-    return std::cos(x);
-  }
+  constexpr auto value(auto x) const { return std::sin(x); }
+  constexpr auto slope(auto x) const { return std::cos(x); }
 };
 struct Cos : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Cos", description = "cosine";
-  template <class T>
-  constexpr T value(T x) const {
-    return std::cos(x);
-  }
-  template <class T>
-  constexpr T slope(T x) const {
-    return -std::sin(x);
-  }
+  constexpr auto value(auto x) const { return std::cos(x); }
+  constexpr auto slope(auto x) const { return -std::sin(x); }
 };
 struct Atan : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Atan", description = "inverse tangent";
-  template <class T>
-  constexpr T value(T x) const {
-    return std::atan(x);
-  }
-  template <class T>
-  constexpr T slope(T x) const {
-    return T(1) / (T(1) + x * x);
-  }
+  constexpr auto value(auto x) const { return std::atan(x); }
+  constexpr auto slope(auto x) const { return 1 / (1 + x * x); }
 };
 struct Tan : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Tan", description = "tangent";
-  template <class T>
-  constexpr T value(T x) const {
-    return std::tan(x);
-  }
-  template <class T>
-  constexpr T slope(T x) const {
-    return T(1) + std::tan(x) * std::tan(x);
-  }
+  constexpr auto value(auto x) const { return std::tan(x); }
+  constexpr auto slope(auto x) const { return 1 + std::tan(x) * std::tan(x); }
 };
 struct Asin : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Asin", description = "inverse sine";
-  template <class T>
-  constexpr T value(T x) const {
-    return std::asin(x);
-  }
-  template <class T>
-  constexpr T slope(T x) const {
-    return T(1) / std::sqrt(T(1) - x * x);
-  }
+  constexpr auto value(auto x) const { return std::asin(x); }
+  constexpr auto slope(auto x) const { return 1 / std::sqrt(1 - x * x); }
 };
 struct Acos : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Acos", description = "inverse cosine";
-  template <class T>
-  constexpr T value(T x) const {
-    return std::acos(x);
-  }
-  template <class T>
-  constexpr T slope(T x) const {
-    return T(-1) / std::sqrt(T(1) - x * x);
-  }
+  constexpr auto value(auto x) const { return std::acos(x); }
+  constexpr auto slope(auto x) const { return -1 / std::sqrt(1 - x * x); }
 };
 struct Sinh : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Sinh", description = "hyperbolic sine";
-  template <class T>
-  constexpr T value(T x) const {
-    return std::sinh(x);
-  }
-  template <class T>
-  constexpr T slope(T x) const {
-    return std::cosh(x);
-  }
+  constexpr auto value(auto x) const { return std::sinh(x); }
+  constexpr auto slope(auto x) const { return std::cosh(x); }
 };
 struct Cosh : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Cosh", description = "hyperbolic cosine";
-  template <class T>
-  constexpr T value(T x) const {
-    return std::cosh(x);
-  }
-  template <class T>
-  constexpr T slope(T x) const {
-    return std::sinh(x);
-  }
+  constexpr auto value(auto x) const { return std::cosh(x); }
+  constexpr auto slope(auto x) const { return std::sinh(x); }
 };
 struct Asinh : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Asinh", description = "inverse hyperbolic sine";
-  template <class T>
-  constexpr T value(T x) const {
-    return std::asinh(x);
-  }
-  template <class T>
-  constexpr T slope(T x) const {
-    return T(1) / std::sqrt(x * x + T(1));
-  }
+  constexpr auto value(auto x) const { return std::asinh(x); }
+  constexpr auto slope(auto x) const { return 1 / std::sqrt(x * x + 1); }
 };
 struct Acosh : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Acosh", description = "inverse hyperbolic cosine";
-  template <class T>
-  constexpr T value(T x) const {
-    return std::acosh(x);
-  }
-  template <class T>
-  constexpr T slope(T x) const {
-    return T(1) / std::sqrt(x * x - T(1));
-  }
+  constexpr auto value(auto x) const { return std::acosh(x); }
+  constexpr auto slope(auto x) const { return 1 / std::sqrt(x * x - 1); }
 };
 struct Atanh : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Atanh", description = "inverse hyperbolic tangent";
-  template <class T>
-  constexpr T value(T x) const {
-    return std::atanh(x);
-  }
-  template <class T>
-  constexpr T slope(T x) const {
-    return T(1) / (T(1) - x * x);
-  }
+  constexpr auto value(auto x) const { return std::atanh(x); }
+  constexpr auto slope(auto x) const { return 1 / (1 - x * x); }
 };
 struct Identity : Unary<Saved::Nothing, 0, true> {
   static constexpr std::string_view name = "Identity", description = "x";
-  template <class T>
-  constexpr T value(T x) const {
-    return x;
-  }
+  constexpr auto value(auto x) const { return x; }
 };
 struct Scale : Unary<Saved::Nothing, 1> {
   static constexpr std::string_view name = "Scale", description = "x times the attribute factor";
@@ -251,32 +152,20 @@ struct Clip : Unary<Saved::Operand, 2, true> {
 };
 struct Floor : Unary<Saved::Never, 1> {
   static constexpr std::string_view name = "Floor", description = "the largest integer not above x";
-  template <class T>
-  constexpr T value(T x) const {
-    return std::floor(x);
-  }
+  constexpr auto value(auto x) const { return std::floor(x); }
 };
 struct Ceil : Unary<Saved::Never, 1> {
   static constexpr std::string_view name = "Ceil", description = "the smallest integer not below x";
-  template <class T>
-  constexpr T value(T x) const {
-    return std::ceil(x);
-  }
+  constexpr auto value(auto x) const { return std::ceil(x); }
 };
 struct Round : Unary<Saved::Never, 1> {
   static constexpr std::string_view name = "Round", description = "the nearest integer, halves to even";
-  template <class T>
-  constexpr T value(T x) const {
-    return std::nearbyint(x);
-  }
+  constexpr auto value(auto x) const { return std::nearbyint(x); }
 };
 /// What frameworks call detach or stop_gradient.
 struct StopGradient : Unary<Saved::Detached, 0, true> {
   static constexpr std::string_view name = "StopGradient", description = "x, through which no gradient passes";
-  template <class T>
-  constexpr T value(T x) const {
-    return x;
-  }
+  constexpr auto value(auto x) const { return x; }
 };
 struct Sign : Unary<Saved::Never, 1, true> {
   static constexpr std::string_view name = "Sign", description = "-1, 0 or 1";
@@ -288,40 +177,25 @@ struct Sign : Unary<Saved::Never, 1, true> {
 struct IsNaN : Unary<Saved::Never, 1> {
   static constexpr std::string_view name = "IsNaN", description = "whether x is not a number";
   static constexpr bool predicate = true;
-  template <class T>
-  constexpr bool value(T x) const {
-    return std::isnan(x);
-  }
+  constexpr bool value(auto x) const { return std::isnan(x); }
 };
 struct IsInf : Unary<Saved::Never, 1> {
   static constexpr std::string_view name = "IsInf", description = "whether x is infinite";
   static constexpr bool predicate = true;
-  template <class T>
-  constexpr bool value(T x) const {
-    return std::isinf(x);
-  }
+  constexpr bool value(auto x) const { return std::isinf(x); }
 };
 
 struct Add : Several<2, 1, true> {
   static constexpr std::string_view name = "Add", description = "a + b";
-  template <class T>
-  constexpr T value(T a, T b) const {
-    return wrapped(a, b, std::plus<>());
-  }
+  constexpr auto value(auto a, auto b) const { return wrapped(a, b, std::plus<>()); }
 };
 struct Sub : Several<2, 1, true> {
   static constexpr std::string_view name = "Sub", description = "a - b";
-  template <class T>
-  constexpr T value(T a, T b) const {
-    return wrapped(a, b, std::minus<>());
-  }
+  constexpr auto value(auto a, auto b) const { return wrapped(a, b, std::minus<>()); }
 };
 struct Mul : Several<2, 1, true> {
   static constexpr std::string_view name = "Mul", description = "a b";
-  template <class T>
-  constexpr T value(T a, T b) const {
-    return wrapped(a, b, std::multiplies<>());
-  }
+  constexpr auto value(auto a, auto b) const { return wrapped(a, b, std::multiplies<>()); }
 };
 struct Div : Several<2, 1, true> {
   static constexpr std::string_view name = "Div",
@@ -349,17 +223,11 @@ struct Pow : Several<2, 10, true> {
 };
 struct Max : Several<2, 1, true> {
   static constexpr std::string_view name = "Max", description = "the larger of a and b; NaN wins";
-  template <class T>
-  constexpr T value(T a, T b) const {
-    return a > b || a != a ? a : b;
-  }
+  constexpr auto value(auto a, auto b) const { return a > b || a != a ? a : b; }
 };
 struct Min : Several<2, 1, true> {
   static constexpr std::string_view name = "Min", description = "the smaller of a and b; NaN wins";
-  template <class T>
-  constexpr T value(T a, T b) const {
-    return a < b || a != a ? a : b;
-  }
+  constexpr auto value(auto a, auto b) const { return a < b || a != a ? a : b; }
 };
 struct Mod : Several<2, 3, true> {
   static constexpr std::string_view name = "Mod", description = "remainder with the sign of the divisor, of the dividend with fmod = 1";
@@ -380,76 +248,46 @@ struct Mod : Several<2, 3, true> {
 };
 struct PRelu : Several<2, 1, false> {
   static constexpr std::string_view name = "PRelu", description = "x for x > 0, else slope x";
-  template <class T>
-  constexpr T value(T x, T slope) const {
-    return x < 0 ? slope * x : x;
-  }
+  constexpr auto value(auto x, auto slope) const { return x < 0 ? slope * x : x; }
 };
 struct Equal : Several<2, 1, true, true> {
   static constexpr std::string_view name = "Equal", description = "a = b";
-  template <class T>
-  constexpr bool value(T a, T b) const {
-    return a == b;
-  }
+  constexpr bool value(auto a, auto b) const { return a == b; }
 };
 struct Less : Several<2, 1, true, true> {
   static constexpr std::string_view name = "Less", description = "a < b";
-  template <class T>
-  constexpr bool value(T a, T b) const {
-    return a < b;
-  }
+  constexpr bool value(auto a, auto b) const { return a < b; }
 };
 struct Greater : Several<2, 1, true, true> {
   static constexpr std::string_view name = "Greater", description = "a > b";
-  template <class T>
-  constexpr bool value(T a, T b) const {
-    return a > b;
-  }
+  constexpr bool value(auto a, auto b) const { return a > b; }
 };
 struct LessOrEqual : Several<2, 1, true, true> {
   static constexpr std::string_view name = "LessOrEqual", description = "a <= b";
-  template <class T>
-  constexpr bool value(T a, T b) const {
-    return a <= b;
-  }
+  constexpr bool value(auto a, auto b) const { return a <= b; }
 };
 struct GreaterOrEqual : Several<2, 1, true, true> {
   static constexpr std::string_view name = "GreaterOrEqual", description = "a >= b";
-  template <class T>
-  constexpr bool value(T a, T b) const {
-    return a >= b;
-  }
+  constexpr bool value(auto a, auto b) const { return a >= b; }
 };
 
 /// Functions of truth values.
 struct Not : Unary<Saved::Never, 1> {
   static constexpr std::string_view name = "Not", description = "whether a does not hold";
   static constexpr bool predicate = true;
-  template <class T>
-  constexpr bool value(T a) const {
-    return !static_cast<bool>(a);
-  }
+  constexpr bool value(auto a) const { return !static_cast<bool>(a); }
 };
 struct And : Several<2, 1, false, true> {
   static constexpr std::string_view name = "And", description = "whether both hold";
-  template <class T>
-  constexpr bool value(T a, T b) const {
-    return static_cast<bool>(a) && static_cast<bool>(b);
-  }
+  constexpr bool value(auto a, auto b) const { return static_cast<bool>(a) && static_cast<bool>(b); }
 };
 struct Or : Several<2, 1, false, true> {
   static constexpr std::string_view name = "Or", description = "whether one or both hold";
-  template <class T>
-  constexpr bool value(T a, T b) const {
-    return static_cast<bool>(a) || static_cast<bool>(b);
-  }
+  constexpr bool value(auto a, auto b) const { return static_cast<bool>(a) || static_cast<bool>(b); }
 };
 struct Xor : Several<2, 1, false, true> {
   static constexpr std::string_view name = "Xor", description = "whether exactly one holds";
-  template <class T>
-  constexpr bool value(T a, T b) const {
-    return static_cast<bool>(a) != static_cast<bool>(b);
-  }
+  constexpr bool value(auto a, auto b) const { return static_cast<bool>(a) != static_cast<bool>(b); }
 };
 
 /// Gradients that need both operands: (gradient of the result, the operand it is for, the other).
@@ -469,10 +307,7 @@ struct MinGrad : Several<3, 2, false> {
 };
 struct PReluGrad : Several<3, 2, false> {
   static constexpr std::string_view name = "PReluGrad", description = "gradient of PRelu for x: (gradient, x, slope)";
-  template <class T>
-  constexpr T value(T gradient, T x, T slope) const {
-    return x > 0 ? gradient : slope * gradient;
-  }
+  constexpr auto value(auto gradient, auto x, auto slope) const { return x > 0 ? gradient : slope * gradient; }
 };
 struct PReluSlopeGrad : Several<2, 2, false> {
   static constexpr std::string_view name = "PReluSlopeGrad",
