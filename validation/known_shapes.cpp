@@ -3,6 +3,7 @@
 #include <cmath>
 #include <regex>
 
+#include "base/words.hpp"
 #include "graph/zoo/zoo.hpp"
 #include "validation/known_models.hpp"
 
@@ -129,50 +130,25 @@ const KnownShape kShapes[] = {
     {"llama3-405b", 126, 16384, 128, 8, 53248, 128256, 8192},
 };
 
-/// Names of models that the zoo has by size.
+/// Models that the zoo has by size, and what it calls those that have another name there.
+constexpr std::string_view kPresets =
+    "gemma-2b gemma-7b gemma2-2b gemma2-9b gemma2-27b gemma3-4b gemma3-12b gemma3-27b olmo2-7b olmo2-13b glm4.5-air "
+    "mistral-nemo mixtral-8x7b mixtral-8x22b mistral-7b qwen2.5-7b qwen2.5-32b qwen2.5-72b qwen3-0.6b qwen3-1.7b qwen3-4b "
+    "qwen3-8b qwen3-14b qwen3-32b gpt-oss-20b gpt-oss-120b llama4-scout llama4-maverick deepseek-moe-16b deepseek-v2 "
+    "deepseek-v2-lite deepseek-v3 kimi-k2";
 struct PresetRow {
   std::string_view name, preset;
 };
-constexpr PresetRow kPresets[] = {
-    {"gemma-2b", "gemma-2b"},
-    {"gemma-7b", "gemma-7b"},
-    {"gemma2-2b", "gemma2-2b"},
-    {"gemma2-9b", "gemma2-9b"},
-    {"gemma2-27b", "gemma2-27b"},
-    {"gemma3-4b", "gemma3-4b"},
-    {"gemma3-12b", "gemma3-12b"},
-    {"gemma3-27b", "gemma3-27b"},
-    {"olmo2-7b", "olmo2-7b"},
-    {"olmo2-13b", "olmo2-13b"},
-    {"glm4.5-air", "glm4.5-air"},
-    {"mistral-nemo", "mistral-nemo"},
-    {"mixtral-8x7b", "mixtral-8x7b"},
-    {"mixtral-8x22b", "mixtral-8x22b"},
-    {"mistral-7b", "mistral-7b"},
-    {"qwen2-7b", "qwen2.5-7b"},
-    {"qwen2-72b", "qwen2.5-72b"},
-    {"qwen2.5-7b", "qwen2.5-7b"},
-    {"qwen2.5-32b", "qwen2.5-32b"},
-    {"qwen2.5-72b", "qwen2.5-72b"},
-    {"qwen3-0.6b", "qwen3-0.6b"},
-    {"qwen3-1.7b", "qwen3-1.7b"},
-    {"qwen3-4b", "qwen3-4b"},
-    {"qwen3-8b", "qwen3-8b"},
-    {"qwen3-14b", "qwen3-14b"},
-    {"qwen3-32b", "qwen3-32b"},
-    {"qwen3-30b", "qwen3-30b-a3b"},
-    {"qwen3-235b", "qwen3-235b-a22b"},
-    {"gpt-oss-20b", "gpt-oss-20b"},
-    {"gpt-oss-120b", "gpt-oss-120b"},
-    {"llama4-scout", "llama4-scout"},
-    {"llama4-maverick", "llama4-maverick"},
-    {"deepseek-moe-16b", "deepseek-moe-16b"},
-    {"deepseek-v2", "deepseek-v2"},
-    {"deepseek-v2-lite", "deepseek-v2-lite"},
-    {"deepseek-v3", "deepseek-v3"},
-    {"deepseek-r1", "deepseek-v3"},
-    {"kimi-k2", "kimi-k2"},
+constexpr PresetRow kRenamedPresets[] = {
+    {"qwen2-7b", "qwen2.5-7b"},        {"qwen2-72b", "qwen2.5-72b"},   {"qwen3-30b", "qwen3-30b-a3b"},
+    {"qwen3-235b", "qwen3-235b-a22b"}, {"deepseek-r1", "deepseek-v3"},
 };
+
+std::vector<PresetRow> preset_rows() {
+  std::vector<PresetRow> rows(std::begin(kRenamedPresets), std::end(kRenamedPresets));
+  for (const auto name : words_of(kPresets)) rows.push_back({name, name});
+  return rows;
+}
 
 /// The sizes of a preset; what a KnownShape has no member for is in `more`.
 KnownShape shape_of(const PresetRow& row) {
@@ -249,7 +225,8 @@ std::optional<KnownShape> known_shape(const std::string& name) {
     return holds(wanted, own) ? own.size() : 0;
   };
   const auto& best = *std::ranges::max_element(kShapes, {}, matched);
-  const auto& preset = *std::ranges::max_element(kPresets, {}, matched);
+  const auto presets = preset_rows();
+  const auto& preset = *std::ranges::max_element(presets, {}, matched);
   if (matched(preset) > 0 && matched(preset) >= matched(best)) return shape_of(preset);
   if (matched(best) > 0) return best;
   const auto* plain = std::ranges::find_if(kPlain, [&](const KnownShape& row) { return without_needless_dashes(row.name) == wanted; });

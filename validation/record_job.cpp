@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/names.hpp"
 #include "base/short_number.hpp"
+#include "base/words.hpp"
 #include "costmodel/accelerator.hpp"
 #include "predict/changes.hpp"
 #include "predict/frameworks/recipe.hpp"
@@ -125,34 +126,17 @@ void set_batches(const Record& r, RecordJob& job) {
   if (stated && !job.model.translation && !r.plan.truth("spatial_parallel")) refuse_remainders(r, job);
 }
 
-/// Beginnings of what authors write, the more special ones first.
+/// By how what authors write begins, the more special ones first.
 RecomputeRule recompute_rule_of(const Record& r) {
-  struct Row {
-    std::string_view beginning;
-    RecomputeRule kind;
-  };
-  constexpr Row kRows[] = {{"full-except", RecomputeRule::FullExceptLast},
-                           {"selective-op", RecomputeRule::SelectiveOps},
-                           {"selective", RecomputeRule::Selective},
-                           {"core", RecomputeRule::Selective},
-                           {"attention", RecomputeRule::Selective},
-                           {"full", RecomputeRule::Full},
-                           {"true", RecomputeRule::Full},
-                           {"yes", RecomputeRule::Full},
-                           {"on", RecomputeRule::Full},
-                           {"1", RecomputeRule::Full},
-                           {"all", RecomputeRule::Full},
-                           {"alternate", RecomputeRule::Full},
-                           {"block", RecomputeRule::Full},
-                           {"layer", RecomputeRule::Full},
-                           {"uniform", RecomputeRule::Full},
-                           {"activation", RecomputeRule::Full},
-                           {"gradient", RecomputeRule::Full},
-                           {"checkpoint", RecomputeRule::Full}};
+  constexpr std::pair<RecomputeRule, std::string_view> kRows[] = {
+      {RecomputeRule::FullExceptLast, "full-except"},
+      {RecomputeRule::SelectiveOps, "selective-op"},
+      {RecomputeRule::Selective, "selective core attention"},
+      {RecomputeRule::Full, "full true yes on 1 all alternate block layer uniform activation gradient checkpoint"}};
   const auto text = dashed(r.plan.text("recompute"));
-  const auto* row =
-      std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& candidate) { return text.starts_with(candidate.beginning); });
-  return row == std::end(kRows) ? RecomputeRule::None : row->kind;
+  for (const auto& [rule, beginnings] : kRows)
+    if (std::ranges::any_of(words_of(beginnings), [&](auto word) { return text.starts_with(word); })) return rule;
+  return RecomputeRule::None;
 }
 
 /// Megatron's method `block` computes the first layers of every part of a pipeline again; others take every second layer, which is as many.

@@ -23,7 +23,6 @@ struct RecordJob {
   predict::frameworks::Recipe recipe;
   double samples = 0;                ///< of one step
   double tokens = 0;                 ///< of one step as the record counts them; 0: no sequences
-  double power_limit = 0;            ///< watts; 0: none
   std::vector<std::string> assumed;  ///< what the record does not say: widens the interval
 };
 
