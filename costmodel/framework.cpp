@@ -1,8 +1,5 @@
 #include "costmodel/framework.hpp"
 
-#include <algorithm>
-#include <array>
-
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"

@@ -1,7 +1,6 @@
 #include "costmodel/network_shares.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "platforms/topology.hpp"
 #include "platforms/traffic.hpp"

@@ -1,7 +1,5 @@
 #include "plan/plan.hpp"
 
-#include <algorithm>
-
 #include "base/error.hpp"
 #include "plan/plan_keys.hpp"
 

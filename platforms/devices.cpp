@@ -4,7 +4,6 @@
 #include <cctype>
 #include <cstdint>
 #include <set>
-#include <vector>
 
 #include <nlohmann/json.hpp>
 

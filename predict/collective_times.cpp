@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "costmodel/collective_library.hpp"
 #include "costmodel/constants.hpp"
 #include "predict/group_links.hpp"
 

@@ -1,6 +1,5 @@
 #include "predict/playing.hpp"
 
-#include <algorithm>
 #include <iterator>
 
 namespace rehearsal::predict {

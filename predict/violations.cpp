@@ -1,7 +1,6 @@
 #include "predict/violations.hpp"
 
 #include <algorithm>
-#include <functional>
 
 #include "base/error.hpp"
 #include "base/join.hpp"

@@ -1,7 +1,5 @@
 #include "exchange/frameworks/export_rules.hpp"
 
-#include <algorithm>
-#include <array>
 #include <charconv>
 
 #include <nlohmann/json.hpp>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 
 #include "plan/collectives/algorithm_rows.hpp"
 #include "plan/collectives/meetings.hpp"

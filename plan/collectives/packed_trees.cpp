@@ -6,7 +6,6 @@
 #include <limits>
 #include <map>
 #include <numeric>
-#include <set>
 
 #include "base/error.hpp"
 #include "plan/collectives/algorithm_rows.hpp"

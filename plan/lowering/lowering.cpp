@@ -6,7 +6,6 @@
 #include <tuple>
 
 #include "base/checking.hpp"
-#include "base/error.hpp"
 #include "base/join.hpp"
 #include "plan/batch_shares.hpp"
 #include "plan/compressors.hpp"
@@ -18,7 +17,6 @@
 #include "plan/plan_keys.hpp"
 #include "plan/sharding/classes.hpp"
 #include "plan/sharding/fusion.hpp"
-#include "plan/sharding/rule_book.hpp"
 
 namespace rehearsal::plan {
 

@@ -11,7 +11,6 @@
 #include "base/error.hpp"
 #include "plan/memory/places.hpp"
 #include "plan/memory/under_way.hpp"
-#include "plan/program/program.hpp"
 
 namespace rehearsal::plan {
 namespace {

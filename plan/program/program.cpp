@@ -1,7 +1,6 @@
 #include "plan/program/program.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <numeric>
 #include <tuple>

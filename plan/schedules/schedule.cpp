@@ -1,7 +1,6 @@
 #include "plan/schedules/schedule.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "base/error.hpp"
 #include "base/table.hpp"

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <optional>
-#include <set>
 
 #include "base/error.hpp"
 #include "graph/op_schema.hpp"

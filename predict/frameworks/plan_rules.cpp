@@ -1,6 +1,5 @@
 #include "predict/frameworks/plan_rules.hpp"
 
-#include <algorithm>
 #include <array>
 
 #include "base/join.hpp"
