@@ -8,54 +8,37 @@
 
 namespace rehearsal::plan {
 
-[[nodiscard]] CollectiveRow ring_all_reduce();
-[[nodiscard]] CollectiveRow ring_reduce_scatter();
-[[nodiscard]] CollectiveRow ring_all_gather();
-[[nodiscard]] CollectiveRow hierarchical_all_reduce();
-[[nodiscard]] CollectiveRow hierarchical_reduce_scatter();
-[[nodiscard]] CollectiveRow hierarchical_all_gather();
-[[nodiscard]] CollectiveRow blueconnect_all_reduce();
-[[nodiscard]] CollectiveRow recursive_doubling_all_reduce();
-[[nodiscard]] CollectiveRow halving_doubling_all_reduce();
-[[nodiscard]] CollectiveRow swing_all_reduce();
-[[nodiscard]] CollectiveRow binomial_tree_all_reduce();
-[[nodiscard]] CollectiveRow double_tree_all_reduce();
-[[nodiscard]] CollectiveRow packed_trees_all_reduce();
-[[nodiscard]] CollectiveRow recursive_doubling_all_gather();
-[[nodiscard]] CollectiveRow bruck_all_gather();
-[[nodiscard]] CollectiveRow recursive_halving_reduce_scatter();
-[[nodiscard]] CollectiveRow pairwise_reduce_scatter();
-[[nodiscard]] CollectiveRow binomial_broadcast();
-[[nodiscard]] CollectiveRow scatter_all_gather_broadcast();
-[[nodiscard]] CollectiveRow binomial_reduce();
-[[nodiscard]] CollectiveRow rabenseifner_reduce();
-[[nodiscard]] CollectiveRow pairwise_all_to_all();
-[[nodiscard]] CollectiveRow bruck_all_to_all();
+using AlgorithmOfRow = CollectiveRow();
+AlgorithmOfRow ring_all_reduce, recursive_doubling_all_reduce, halving_doubling_all_reduce, hierarchical_all_reduce, blueconnect_all_reduce,
+    swing_all_reduce, binomial_tree_all_reduce, double_tree_all_reduce, packed_trees_all_reduce, ring_reduce_scatter,
+    recursive_halving_reduce_scatter, pairwise_reduce_scatter, hierarchical_reduce_scatter, ring_all_gather, recursive_doubling_all_gather,
+    bruck_all_gather, hierarchical_all_gather, binomial_broadcast, scatter_all_gather_broadcast, binomial_reduce, rabenseifner_reduce,
+    pairwise_all_to_all, bruck_all_to_all;
 
 /// In the order of collective_table(), without those of add_one_sided_rows().
-inline constexpr CollectiveRow (*kAlgorithms[])() = {ring_all_reduce,
-                                                     recursive_doubling_all_reduce,
-                                                     halving_doubling_all_reduce,
-                                                     hierarchical_all_reduce,
-                                                     blueconnect_all_reduce,
-                                                     swing_all_reduce,
-                                                     binomial_tree_all_reduce,
-                                                     double_tree_all_reduce,
-                                                     packed_trees_all_reduce,
-                                                     ring_reduce_scatter,
-                                                     recursive_halving_reduce_scatter,
-                                                     pairwise_reduce_scatter,
-                                                     hierarchical_reduce_scatter,
-                                                     ring_all_gather,
-                                                     recursive_doubling_all_gather,
-                                                     bruck_all_gather,
-                                                     hierarchical_all_gather,
-                                                     binomial_broadcast,
-                                                     scatter_all_gather_broadcast,
-                                                     binomial_reduce,
-                                                     rabenseifner_reduce,
-                                                     pairwise_all_to_all,
-                                                     bruck_all_to_all};
+inline constexpr AlgorithmOfRow* kAlgorithms[] = {ring_all_reduce,
+                                                  recursive_doubling_all_reduce,
+                                                  halving_doubling_all_reduce,
+                                                  hierarchical_all_reduce,
+                                                  blueconnect_all_reduce,
+                                                  swing_all_reduce,
+                                                  binomial_tree_all_reduce,
+                                                  double_tree_all_reduce,
+                                                  packed_trees_all_reduce,
+                                                  ring_reduce_scatter,
+                                                  recursive_halving_reduce_scatter,
+                                                  pairwise_reduce_scatter,
+                                                  hierarchical_reduce_scatter,
+                                                  ring_all_gather,
+                                                  recursive_doubling_all_gather,
+                                                  bruck_all_gather,
+                                                  hierarchical_all_gather,
+                                                  binomial_broadcast,
+                                                  scatter_all_gather_broadcast,
+                                                  binomial_reduce,
+                                                  rabenseifner_reduce,
+                                                  pairwise_all_to_all,
+                                                  bruck_all_to_all};
 
 /// Adds rows by puts, each behind the rows of its kind.
 void add_one_sided_rows(std::vector<CollectiveRow>&);

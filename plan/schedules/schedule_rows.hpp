@@ -5,20 +5,13 @@
 
 namespace rehearsal::plan {
 
-[[nodiscard]] ScheduleRow gpipe();
-[[nodiscard]] ScheduleRow one_f_one_b();
-[[nodiscard]] ScheduleRow interleaved();
-[[nodiscard]] ScheduleRow breadth_first();
-[[nodiscard]] ScheduleRow zero_bubble_h1();
-[[nodiscard]] ScheduleRow zero_bubble_v();
-[[nodiscard]] ScheduleRow dual_pipe();
-[[nodiscard]] ScheduleRow dual_pipe_v();
-[[nodiscard]] ScheduleRow pipedream();
-[[nodiscard]] ScheduleRow pipedream_2bw();
+using ScheduleOfRow = ScheduleRow();
+ScheduleOfRow gpipe, one_f_one_b, interleaved, breadth_first, zero_bubble_h1, zero_bubble_v, dual_pipe, dual_pipe_v, pipedream,
+    pipedream_2bw;
 
 /// In the order of schedule_table().
-inline constexpr ScheduleRow (*kSchedules[])() = {gpipe,         one_f_one_b, interleaved, breadth_first, zero_bubble_h1,
-                                                  zero_bubble_v, dual_pipe,   dual_pipe_v, pipedream,     pipedream_2bw};
+inline constexpr ScheduleOfRow* kSchedules[] = {gpipe,         one_f_one_b, interleaved, breadth_first, zero_bubble_h1,
+                                                zero_bubble_v, dual_pipe,   dual_pipe_v, pipedream,     pipedream_2bw};
 
 /// Of schedules that send micro-batches round all stages once for every chunk: (p-1) chunks' passes instead of (p-1) stages'. With fewer
 /// micro-batches than stages the first one has not come around when the last one has gone by: v (p - m) + m - 1.

@@ -68,17 +68,12 @@ struct ParametricLoss {
 };
 
 /// One law each.
-[[nodiscard]] ScalingLaw hestness_2017();
-[[nodiscard]] ScalingLaw kaplan_2020();
-[[nodiscard]] ScalingLaw hoffmann_2022_envelope();
-[[nodiscard]] ScalingLaw hoffmann_2022_profiles();
-[[nodiscard]] ScalingLaw hoffmann_2022_parametric();
-[[nodiscard]] ScalingLaw besiroglu_2024();
-[[nodiscard]] ScalingLaw deepseek_2024();
-[[nodiscard]] ScalingLaw llama3_2024();
+using LawOfSource = ScalingLaw();
+LawOfSource hestness_2017, kaplan_2020, hoffmann_2022_envelope, hoffmann_2022_profiles, hoffmann_2022_parametric, besiroglu_2024,
+    deepseek_2024, llama3_2024;
 
 /// In the order of scaling_laws().
-inline constexpr ScalingLaw (*kLaws[])() = {
+inline constexpr LawOfSource* kLaws[] = {
     hestness_2017, kaplan_2020, hoffmann_2022_envelope, hoffmann_2022_profiles, hoffmann_2022_parametric, besiroglu_2024,
     deepseek_2024, llama3_2024};
 
