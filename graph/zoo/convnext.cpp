@@ -47,24 +47,17 @@ class ConvNext {
   Layers layers_;
 };
 
+template <ConvnextSize kSize>
+Graph convnext(const ZooValues& values) {
+  return ConvNext(kSize, values).build();
+}
+
 constexpr auto kConvnextParameters = image_parameters(224, 32);
 constexpr ZooRow kConvnextRows[] = {
-    {"convnext_tiny", "ConvNeXt-T (Liu et al. 2022)", kConvnextParameters,
-     [](const ZooValues& v) {
-       return ConvNext({{3, 3, 9, 3}, 96}, v).build();
-     }},
-    {"convnext_small", "ConvNeXt-S (Liu et al. 2022)", kConvnextParameters,
-     [](const ZooValues& v) {
-       return ConvNext({{3, 3, 27, 3}, 96}, v).build();
-     }},
-    {"convnext_base", "ConvNeXt-B (Liu et al. 2022)", kConvnextParameters,
-     [](const ZooValues& v) {
-       return ConvNext({{3, 3, 27, 3}, 128}, v).build();
-     }},
-    {"convnext_large", "ConvNeXt-L (Liu et al. 2022)", kConvnextParameters,
-     [](const ZooValues& v) {
-       return ConvNext({{3, 3, 27, 3}, 192}, v).build();
-     }},
+    {"convnext_tiny", "ConvNeXt-T (Liu et al. 2022)", kConvnextParameters, convnext<ConvnextSize{{3, 3, 9, 3}, 96}>},
+    {"convnext_small", "ConvNeXt-S (Liu et al. 2022)", kConvnextParameters, convnext<ConvnextSize{{3, 3, 27, 3}, 96}>},
+    {"convnext_base", "ConvNeXt-B (Liu et al. 2022)", kConvnextParameters, convnext<ConvnextSize{{3, 3, 27, 3}, 128}>},
+    {"convnext_large", "ConvNeXt-L (Liu et al. 2022)", kConvnextParameters, convnext<ConvnextSize{{3, 3, 27, 3}, 192}>},
 };
 
 }  // namespace

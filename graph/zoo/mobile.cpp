@@ -181,6 +181,13 @@ constexpr V2Stage kV2Small[] = {{1, 1, 24, 2}, {4, 2, 48, 4}, {4, 2, 64, 4}, {4,
 constexpr V2Stage kV2Medium[] = {{1, 1, 24, 3},   {4, 2, 48, 5},   {4, 2, 80, 5}, {4, 2, 160, 7},
                                  {6, 1, 176, 14}, {6, 2, 304, 18}, {6, 1, 512, 5}};
 
+template <std::size_t kVersion>
+Graph efficientnet(const ZooValues& values) {
+  constexpr WidthScale kScales[] = {{1.0, 1.0, 0.2}, {1.0, 1.1, 0.2}, {1.1, 1.2, 0.3}, {1.2, 1.4, 0.3},
+                                    {1.4, 1.8, 0.4}, {1.6, 2.2, 0.4}, {1.8, 2.6, 0.5}, {2.0, 3.1, 0.5}};
+  return efficientnet(kScales[kVersion], values);
+}
+
 constexpr auto k224 = image_parameters(224, 32), k240 = image_parameters(240, 32), k260 = image_parameters(260, 32),
                k300 = image_parameters(300, 32), k380 = image_parameters(380, 32), k456 = image_parameters(456, 32),
                k528 = image_parameters(528, 32), k600 = image_parameters(600, 32);
@@ -191,38 +198,14 @@ constexpr ZooRow kMobileRows[] = {
      [](const ZooValues& v) { return mobilenet_v3(kLarge, 1280, v); }},
     {"mobilenet_v3_small", "MobileNetV3 small (Howard et al. 2019)", k224,
      [](const ZooValues& v) { return mobilenet_v3(kSmall, 1024, v); }},
-    {"efficientnet_b0", "EfficientNet-B0 (Tan, Le 2019)", k224,
-     [](const ZooValues& v) {
-       return efficientnet({1.0, 1.0, 0.2}, v);
-     }},
-    {"efficientnet_b1", "EfficientNet-B1 (Tan, Le 2019)", k240,
-     [](const ZooValues& v) {
-       return efficientnet({1.0, 1.1, 0.2}, v);
-     }},
-    {"efficientnet_b2", "EfficientNet-B2 (Tan, Le 2019)", k260,
-     [](const ZooValues& v) {
-       return efficientnet({1.1, 1.2, 0.3}, v);
-     }},
-    {"efficientnet_b3", "EfficientNet-B3 (Tan, Le 2019)", k300,
-     [](const ZooValues& v) {
-       return efficientnet({1.2, 1.4, 0.3}, v);
-     }},
-    {"efficientnet_b4", "EfficientNet-B4 (Tan, Le 2019)", k380,
-     [](const ZooValues& v) {
-       return efficientnet({1.4, 1.8, 0.4}, v);
-     }},
-    {"efficientnet_b5", "EfficientNet-B5 (Tan, Le 2019)", k456,
-     [](const ZooValues& v) {
-       return efficientnet({1.6, 2.2, 0.4}, v);
-     }},
-    {"efficientnet_b6", "EfficientNet-B6 (Tan, Le 2019)", k528,
-     [](const ZooValues& v) {
-       return efficientnet({1.8, 2.6, 0.5}, v);
-     }},
-    {"efficientnet_b7", "EfficientNet-B7 (Tan, Le 2019)", k600,
-     [](const ZooValues& v) {
-       return efficientnet({2.0, 3.1, 0.5}, v);
-     }},
+    {"efficientnet_b0", "EfficientNet-B0 (Tan, Le 2019)", k224, efficientnet<0>},
+    {"efficientnet_b1", "EfficientNet-B1 (Tan, Le 2019)", k240, efficientnet<1>},
+    {"efficientnet_b2", "EfficientNet-B2 (Tan, Le 2019)", k260, efficientnet<2>},
+    {"efficientnet_b3", "EfficientNet-B3 (Tan, Le 2019)", k300, efficientnet<3>},
+    {"efficientnet_b4", "EfficientNet-B4 (Tan, Le 2019)", k380, efficientnet<4>},
+    {"efficientnet_b5", "EfficientNet-B5 (Tan, Le 2019)", k456, efficientnet<5>},
+    {"efficientnet_b6", "EfficientNet-B6 (Tan, Le 2019)", k528, efficientnet<6>},
+    {"efficientnet_b7", "EfficientNet-B7 (Tan, Le 2019)", k600, efficientnet<7>},
     {"efficientnet_v2_s", "EfficientNetV2-S (Tan, Le 2021)", k300, [](const ZooValues& v) { return efficientnet_v2(kV2Small, 0.2, v); }},
     {"efficientnet_v2_m", "EfficientNetV2-M (Tan, Le 2021)", k380, [](const ZooValues& v) { return efficientnet_v2(kV2Medium, 0.3, v); }},
 };

@@ -84,16 +84,15 @@ class NasNet {
   CellNetwork net_{1e-3};
 };
 
+template <NasnetSize kSize>
+Graph nasnet(const ZooValues& values) {
+  return NasNet(kSize, values).build();
+}
+
 constexpr auto kNasnetMobile = image_parameters(224, 32), kNasnetLarge = image_parameters(331, 32);
 constexpr ZooRow kNasnetRows[] = {
-    {"nasnet_mobile", "NASNet-A 4 @ 1056 (Zoph et al. 2018)", kNasnetMobile,
-     [](const ZooValues& v) {
-       return NasNet({4, 1056, 32}, v).build();
-     }},
-    {"nasnet_large", "NASNet-A 6 @ 4032 (Zoph et al. 2018)", kNasnetLarge,
-     [](const ZooValues& v) {
-       return NasNet({6, 4032, 96}, v).build();
-     }},
+    {"nasnet_mobile", "NASNet-A 4 @ 1056 (Zoph et al. 2018)", kNasnetMobile, nasnet<NasnetSize{4, 1056, 32}>},
+    {"nasnet_large", "NASNet-A 6 @ 4032 (Zoph et al. 2018)", kNasnetLarge, nasnet<NasnetSize{6, 4032, 96}>},
 };
 
 }  // namespace

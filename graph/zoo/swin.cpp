@@ -108,24 +108,17 @@ class Swin {
   Layers layers_;
 };
 
+template <SwinSize kSize>
+Graph swin(const ZooValues& values) {
+  return Swin(kSize, values).build();
+}
+
 constexpr auto kSwinParameters = image_parameters(224, 224);
 constexpr ZooRow kSwinRows[] = {
-    {"swin_tiny", "Swin-T (Liu et al. 2021)", kSwinParameters,
-     [](const ZooValues& v) {
-       return Swin({{2, 2, 6, 2}, 96, 3}, v).build();
-     }},
-    {"swin_small", "Swin-S (Liu et al. 2021)", kSwinParameters,
-     [](const ZooValues& v) {
-       return Swin({{2, 2, 18, 2}, 96, 3}, v).build();
-     }},
-    {"swin_base", "Swin-B (Liu et al. 2021)", kSwinParameters,
-     [](const ZooValues& v) {
-       return Swin({{2, 2, 18, 2}, 128, 4}, v).build();
-     }},
-    {"swin_large", "Swin-L (Liu et al. 2021)", kSwinParameters,
-     [](const ZooValues& v) {
-       return Swin({{2, 2, 18, 2}, 192, 6}, v).build();
-     }},
+    {"swin_tiny", "Swin-T (Liu et al. 2021)", kSwinParameters, swin<SwinSize{{2, 2, 6, 2}, 96, 3}>},
+    {"swin_small", "Swin-S (Liu et al. 2021)", kSwinParameters, swin<SwinSize{{2, 2, 18, 2}, 96, 3}>},
+    {"swin_base", "Swin-B (Liu et al. 2021)", kSwinParameters, swin<SwinSize{{2, 2, 18, 2}, 128, 4}>},
+    {"swin_large", "Swin-L (Liu et al. 2021)", kSwinParameters, swin<SwinSize{{2, 2, 18, 2}, 192, 6}>},
 };
 
 }  // namespace
