@@ -7,9 +7,8 @@ namespace rehearsal::graph::zoo {
 
 using ZooFamily = std::span<const ZooRow>();
 ZooFamily resnets, vggs, classic_networks, inceptions, densenets, mobile_networks, separable_networks, regular_networks, searched_networks,
-    evolved_networks, modern_networks, vision_transformers, window_transformers, mixers, unets, segmenters, stacked_unets, detectors,
-    transformers, decoders, compressed_decoders, hybrids, encoders, encoder_decoders, recurrent_transformers, translators, denoisers,
-    recommenders;
+    evolved_networks, modern_networks, vision_transformers, window_transformers, mixers, segmenters, stacked_unets, detectors, transformers,
+    decoders, compressed_decoders, hybrids, encoders, encoder_decoders, recurrent_transformers, translators, denoisers, recommenders;
 
 /// In the order of zoo_table().
 inline constexpr ZooFamily* kFamilies[] = {resnets,
@@ -26,7 +25,6 @@ inline constexpr ZooFamily* kFamilies[] = {resnets,
                                            vision_transformers,
                                            window_transformers,
                                            mixers,
-                                           unets,
                                            segmenters,
                                            stacked_unets,
                                            detectors,

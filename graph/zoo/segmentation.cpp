@@ -1,6 +1,7 @@
-// U-Nets that their papers' successors train: the original without padding (Ronneberger, Fischer, Brox, MICCAI 2015, figure 1), and those
-// with instance normalization and strided convolutions: 3D U-Net (Çiçek et al., MICCAI 2016) as nnU-Net and MLPerf have it (Isensee et
-// al., "nnU-Net", Nature Methods 2021), without deep supervision.
+// U-Nets: the original (Ronneberger, Fischer, Brox, "U-Net: Convolutional Networks for Biomedical Image Segmentation", MICCAI 2015, figure
+// 1) without padding, the same with padded convolutions and batch normalization behind each, as has become usual, and those with instance
+// normalization and strided convolutions: 3D U-Net (Çiçek et al., MICCAI 2016) as nnU-Net and MLPerf have it (Isensee et al., "nnU-Net",
+// Nature Methods 2021), without deep supervision.
 
 #include <algorithm>
 
@@ -10,6 +11,15 @@
 
 namespace rehearsal::graph::zoo {
 namespace {
+
+constexpr ZooParameter kUnetParameters[] = {
+    {"image", 224, 2, 8192, "height and width, a multiple of 2^depth"},
+    {"classes", 2, 1, 100'000, "channels of the result"},
+    {"in_channels", 3, 1, 10'000, "channels of the image"},
+    {"channels", 64, 1, 4096, "channels of the first level, doubled at each deeper one"},
+    {"depth", 4, 1, 8, "how often the image is halved"},
+    {"batch", 8, 1, 1'000'000'000, "samples"},
+};
 
 constexpr ZooParameter kValid[] = {
     {"image", 572, 188, 8192, "height and width; the result is smaller"},
@@ -29,6 +39,14 @@ constexpr ZooParameter kSegmentationBatch = {"batch", 2, 1, 1'000'000'000, "samp
 constexpr ZooParameter kVolume[] = {image_of(128), kClasses, kInChannels, kChannels, most(320), kDepth, kSegmentationBatch};
 constexpr ZooParameter kPlane[] = {image_of(192), kClasses, kInChannels, kChannels, most(512), kDepth, kSegmentationBatch};
 
+TensorId double_convolution(Layers& layers, const std::string& name, TensorId x, std::int64_t channels) {
+  for (const std::string n : {"1", "2"}) {
+    x = layers.batch_norm(name + ".bn" + n, layers.conv(name + ".conv" + n, x, channels, {3, 1, 1}, false));
+    x = layers.relu(name + ".relu" + n, x);
+  }
+  return x;
+}
+
 /// Two convolutions without padding, biases instead of normalization.
 TensorId narrowing(Layers& layers, const std::string& name, TensorId x, std::int64_t channels) {
   for (const std::string n : {"1", "2"}) x = layers.relu(name + ".relu" + n, layers.conv(name + ".conv" + n, x, channels, {3, 1, 0}, true));
@@ -42,30 +60,46 @@ TensorId cropped(Layers& layers, const std::string& name, TensorId x, std::int64
                      {{"starts", Shape{first, first}}, {"ends", Shape{first + size, first + size}}, {"axes", Shape{2, 3}}});
 }
 
+void require_halving(const std::string& model, std::int64_t image, std::int64_t depth) {
+  if (image % (std::int64_t{1} << depth) != 0)
+    throw BadInput("zoo:" + model, "image=" + std::to_string(image) + " cannot be halved depth=" + std::to_string(depth) +
+                                       " times; it must be a multiple of " + std::to_string(std::int64_t{1} << depth));
+}
+
+/// One level: a name, what comes in, and the channels of the result.
+using Level = TensorId(Layers&, const std::string& name, TensorId x, std::int64_t channels);
+
+/// `level` on the way down and up again, where it gets what was skipped, too: of its middle as much as there is of the rest.
+Graph u_shaped(const ZooValues& values, std::int64_t depth, Level* level_of) {
+  Layers layers;
+  const std::int64_t channels = values.at("channels"), image = values.at("image");
+  TensorId x = level_of(layers, "down.0", layers.image(values.at("batch"), values.at("in_channels"), image), channels);
+  std::vector<TensorId> skips;
+  for (std::int64_t level = 1; level <= depth; ++level) {
+    const std::string name = "down." + std::to_string(level);
+    skips.push_back(x);
+    x = level_of(layers, name, layers.max_pool(name + ".pool", x, {2, 2, 0}), channels << level);
+  }
+  for (std::int64_t level = depth; level-- > 0;) {
+    const std::string name = "up." + std::to_string(level);
+    const TensorId larger = layers.conv_transpose(name + ".transpose", x, channels << level, {2, 2, 0});
+    TensorId skip = skips[static_cast<std::size_t>(level)];
+    if (layers.shape(skip) != layers.shape(larger)) skip = cropped(layers, name + ".crop", skip, layers.shape(larger)[2]);
+    x = level_of(layers, name, layers.concat(name + ".concat", {skip, larger}), channels << level);
+  }
+  return std::move(layers).finish(layers.conv("head", x, values.at("classes"), {1, 1, 0}, true), "logits");
+}
+
+Graph unet(const ZooValues& values) {
+  require_halving("unet2d", values.at("image"), values.at("depth"));
+  return u_shaped(values, values.at("depth"), double_convolution);
+}
+
 Graph valid_unet(const ZooValues& values) {
-  constexpr std::int64_t kLevels = 4;
   if ((values.at("image") - 188) % 16 != 0)
     throw BadInput("zoo:unet2d_valid",
                    "image=" + std::to_string(values.at("image")) + " does not halve evenly; it must be 188 and a multiple of 16");
-  Layers layers;
-  const std::int64_t channels = values.at("channels");
-  TensorId x =
-      narrowing(layers, "down.0",
-                layers.input("input", {values.at("batch"), values.at("in_channels"), values.at("image"), values.at("image")}), channels);
-  std::vector<TensorId> skips;
-  for (std::int64_t level = 1; level <= kLevels; ++level) {
-    const std::string name = "down." + std::to_string(level);
-    skips.push_back(x);
-    x = narrowing(layers, name, layers.max_pool(name + ".pool", x, {2, 2, 0}), channels << level);
-  }
-  for (std::int64_t level = kLevels; level-- > 0;) {
-    const std::string name = "up." + std::to_string(level);
-    const TensorId larger = layers.conv_transpose(name + ".transpose", x, channels << level, {2, 2, 0});
-    const TensorId skip = cropped(layers, name + ".crop", skips[static_cast<std::size_t>(level)], layers.shape(larger)[2]);
-    x = narrowing(layers, name, layers.concat(name + ".concat", {skip, larger}), channels << level);
-  }
-  const auto result = layers.conv("head", x, values.at("classes"), {1, 1, 0}, true);
-  return std::move(layers).finish(result, "logits");
+  return u_shaped(values, 4, narrowing);
 }
 
 /// Convolutions with instance normalization, in two or three dimensions.
@@ -76,9 +110,7 @@ class StridedUnet {
 
   Graph build() && {
     const std::int64_t depth = values_.at("depth"), image = values_.at("image");
-    if (image % (std::int64_t{1} << depth) != 0)
-      throw BadInput("zoo:" + model_, "image=" + std::to_string(image) + " cannot be halved depth=" + std::to_string(depth) +
-                                          " times; it must be a multiple of " + std::to_string(std::int64_t{1} << depth));
+    require_halving(model_, image, depth);
     Shape shape(axes_, image);
     shape.insert(shape.begin(), {values_.at("batch"), values_.at("in_channels")});
     TensorId x = pair("down.0", layers_.input("input", shape), channels(0), 1);
@@ -118,6 +150,7 @@ class StridedUnet {
 };
 
 constexpr ZooRow kSegmentationRows[] = {
+    {"unet2d", "U-Net with batch normalization (Ronneberger et al. 2015)", kUnetParameters, unet},
     {"unet2d_valid", "U-Net without padding, as in the paper (Ronneberger et al. 2015)", kValid, valid_unet},
     {"unet3d", "3D U-Net (Çiçek et al. 2016) as in MLPerf Training (KiTS19)", kVolume,
      [](const ZooValues& v) { return StridedUnet("unet3d", 3, false, v).build(); }},
