@@ -47,42 +47,37 @@ std::vector<TensorType> infer_weights(const NodeView& node) {
   return infer_same(node);
 }
 
-template <int kFlops>
-Work work_of_blockwise_softmax(const NodeView& node) {
-  return {Flops(static_cast<double>(kFlops) * static_cast<double>(element_count(node.input(0).shape))), traffic(node)};
-}
-
 constexpr OpSchema kBlockwiseSoftmaxRows[] = {
     {.name = "BlockSoftmax",
      .description = "softmax along the last dimension, and of each row the maximum and the sum of exponentials; zeros where all is masked",
      .family = CostFamily::Normalization,
      .infer = infer_softmax_of_blockwise_softmax,
-     .work = work_of_blockwise_softmax<9>,
+     .work = work_per_operand<9>,
      .no_gradient = kBlockwiseSoftmaxNoGradient},
     {.name = "MergeBlocks",
      .description = "two results of attention with maxima and sums of their rows (y, ms, y of a block, ms of a block) as one: (y, ms)",
      .family = CostFamily::Elementwise,
      .traits = Trait::InPlace,
      .infer = infer_merge,
-     .work = work_of_blockwise_softmax<3>,
+     .work = work_per_operand<3>,
      .no_gradient = kBlockwiseSoftmaxNoGradient},
     {.name = "BlockWeights",
      .description = "exp(x - m) / s: a block of a softmax of which maximum and sum of each row are known",
      .family = CostFamily::Elementwise,
      .infer = infer_weights<2>,
-     .work = work_of_blockwise_softmax<5>,
+     .work = work_per_operand<5>,
      .no_gradient = kBlockwiseSoftmaxNoGradient},
     {.name = "RowDot",
      .description = "sum of products along the last dimension",
      .family = CostFamily::Reduction,
      .infer = infer_dot,
-     .work = work_of_blockwise_softmax<2>,
+     .work = work_per_operand<2>,
      .no_gradient = kBlockwiseSoftmaxNoGradient},
     {.name = "BlockSoftmaxGrad",
      .description = "gradient of a block of softmax: (gradient, weights, RowDot of all blocks)",
      .family = CostFamily::Elementwise,
      .infer = infer_weights<3>,
-     .work = work_of_blockwise_softmax<2>,
+     .work = work_per_operand<2>,
      .no_gradient = kBlockwiseSoftmaxNoGradient},
 };
 

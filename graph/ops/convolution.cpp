@@ -138,7 +138,6 @@ Work product_work(const NodeView& node, const Shape& small, const Shape& w, bool
 Work conv_work(const NodeView& node) { return product_work(node, node.output().shape, node.input(1).shape, node.has_input(2)); }
 Work transposed_work(const NodeView& node) { return product_work(node, node.input(0).shape, node.input(1).shape, node.has_input(2)); }
 Work weight_gradient_work(const NodeView& node) { return product_work(node, node.input(1).shape, node.output().shape, false); }
-Work bias_gradient_work(const NodeView& node) { return {Flops(static_cast<double>(element_count(node.input(0).shape))), traffic(node)}; }
 
 // --- Types. ---
 
@@ -284,7 +283,7 @@ const OpSchema kConvolutionRows[] = {
      .family = CostFamily::Reduction,
      .infer = infer_bias_gradient,
      .labels = bias_gradient_labels,
-     .work = bias_gradient_work,
+     .work = work_per_operand<1>,
      .no_gradient = kConvolutionOnce},
     {.name = "ConvTranspose",
      .description = "Transposed convolution of X [n, c, spatial] with W [c, o / group, kernel], plus an optional bias [o].",

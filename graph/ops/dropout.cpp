@@ -21,8 +21,6 @@ std::vector<TensorType> infer_dropout(const NodeView& node) {
   return {node.input(0)};
 }
 
-Work dropout_work(const NodeView& node) { return elementwise_work(node, 2); }
-
 void dropout_gradient(GradientContext& context) {
   context.set(0, context.emit1("DropoutGrad", {context.gradient_of_output()}, context.attributes()));
 }
@@ -45,21 +43,21 @@ const OpSchema kDropoutRows[] = {
      .traits = kTraits | Trait::TrainingOnly,
      .infer = infer_dropout,
      .labels = elementwise_labels,
-     .work = dropout_work,
+     .work = work_per_result<2>,
      .gradient = dropout_gradient},
     {.name = "DropoutGrad",
      .description = "Gradient of Dropout: the same mask, drawn again.",
      .traits = kTraits,
      .infer = infer_dropout,
      .labels = elementwise_labels,
-     .work = dropout_work,
+     .work = work_per_result<2>,
      .no_gradient = "second derivatives are not taken"},
     {.name = "Noise",
      .description = "Fresh random numbers of every step: uniform in [0, 1), or normal.",
      .traits = Trait::Elementwise | Trait::Random | Trait::Positional,
      .infer = infer_noise,
      .labels = elementwise_labels,
-     .work = dropout_work,
+     .work = work_per_result<2>,
      .no_gradient = "it has no operands"},
 };
 

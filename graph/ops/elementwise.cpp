@@ -49,11 +49,6 @@ std::vector<TensorType> infer_bits(const NodeView& node) {
   return types;
 }
 
-template <class F>
-Work work_of_elementwise(const NodeView& node) {
-  return elementwise_work(node, F::flops);
-}
-
 /// Number of element i of a tensor of shape `full` in an operand of shape `shape` that broadcasts to it.
 std::vector<std::int64_t> broadcast_elements(const Shape& shape, const Shape& full) {
   std::vector<std::int64_t> own(static_cast<std::size_t>(element_count(shape))), all(static_cast<std::size_t>(element_count(full)));
@@ -179,7 +174,7 @@ OpSchema row_of() {
   OpSchema row{.name = F::name, .description = F::description, .traits = Trait::Elementwise | Trait::InPlace};
   row.infer = F::integers || F::predicate ? infer<F> : infer_float<F>;
   row.labels = elementwise_labels;
-  row.work = work_of_elementwise<F>;
+  row.work = work_per_result<F::flops>;
   row.evaluate = evaluate<F>;
   if (F::predicate) row.no_gradient = "truth values have no gradient";
   row.linear = linear_in(F::name);
@@ -207,7 +202,7 @@ OpSchema gradient_row(std::string_view name, std::string_view description) {
   OpSchema row{.name = name, .description = description, .traits = Trait::Elementwise | Trait::InPlace};
   row.infer = infer_float<F>;
   row.labels = elementwise_labels;
-  row.work = work_of_elementwise<F>;
+  row.work = work_per_result<F::flops>;
   row.no_gradient = kElementwiseSecondOrder;
   return row;
 }
@@ -364,13 +359,11 @@ std::vector<Value> evaluate_cast(const NodeView& node, ElementwiseOperands input
   })};
 }
 
-Work no_flops(const NodeView& node) { return elementwise_work(node, 0); }
-
 OpSchema where_row() {
   OpSchema row{.name = "Where", .description = "a where the condition holds, else b", .traits = Trait::Elementwise};
   row.infer = infer_where;
   row.labels = elementwise_labels;
-  row.work = no_flops;
+  row.work = work_per_result<0>;
   row.gradient = where_gradient;
   row.in_attention = AttentionPart::Choice;
   row.evaluate = evaluate_where;
@@ -383,7 +376,7 @@ OpSchema cast_row() {
                .traits = Trait::Elementwise | Trait::SameValues};
   row.infer = infer_cast;
   row.labels = elementwise_labels;
-  row.work = no_flops;
+  row.work = work_per_result<0>;
   row.gradient = cast_gradient;
   row.evaluate = evaluate_cast;
   return row;

@@ -1,7 +1,6 @@
 // Group and instance normalization as sums per sample and group, and an elementwise use of them.
 // Formulas: Wu, He, "Group Normalization", ECCV 2018.
 
-#include <initializer_list>
 #include <string>
 
 #include "base/error.hpp"
@@ -15,18 +14,13 @@ namespace rehearsal::graph {
 namespace {
 
 enum GroupNormalizationLabel : std::int16_t { GroupNormBatch, GroupNormGroup, GroupNormChannel, GroupNormSpatial };
-enum class GroupNormalizationPart : std::uint8_t { Image, Sums, PerChannel };
-using GroupNormalizationParts = std::initializer_list<GroupNormalizationPart>;
 
-constexpr auto kGroupNormalizationImage = GroupNormalizationPart::Image;
-constexpr auto kGroupNormalizationSums = GroupNormalizationPart::Sums;
-constexpr auto kGroupNormalizationChannel = GroupNormalizationPart::PerChannel;
-
-TensorLabels labels_of(GroupNormalizationPart part, const Shape& shape, std::int64_t groups) {
-  if (part == GroupNormalizationPart::Sums) return {DimLabels{}, whole(GroupNormBatch, shape[1]), whole(GroupNormGroup, shape[2])};
-  const std::int64_t channels = shape[part == GroupNormalizationPart::Image ? 1 : 0];
+/// What an operand or result is: image (I), sums (S), one number a channel (C).
+TensorLabels labels_of(char part, const Shape& shape, std::int64_t groups) {
+  if (part == 'S') return {DimLabels{}, whole(GroupNormBatch, shape[1]), whole(GroupNormGroup, shape[2])};
+  const std::int64_t channels = shape[part == 'I' ? 1 : 0];
   const DimLabels channel = nested({GroupNormGroup, groups}, {GroupNormChannel, channels / groups});
-  if (part == GroupNormalizationPart::PerChannel) return {channel};
+  if (part == 'C') return {channel};
   TensorLabels labels{whole(GroupNormBatch, shape[0]), channel};
   labels.resize(shape.size());
   label_spatial(labels, shape, GroupNormSpatial);
@@ -44,11 +38,10 @@ constexpr Kinds kPerChannel{LabelKind::Sum, LabelKind::Parallel, LabelKind::Sum}
 /// Groups of the block at hand, which may have fewer than the whole tensor.
 std::int64_t local_groups(const NodeView& node) { return node.has_input(1) ? node.input(1).shape[2] : node.output().shape[2]; }
 
-SplitRule rule(const NodeView& node, GroupNormalizationParts inputs, GroupNormalizationParts outputs, Kinds kinds) {
+SplitRule rule(const NodeView& node, std::string_view inputs, std::string_view outputs, Kinds kinds) {
   SplitRule result;
-  for (const GroupNormalizationPart part : inputs)
-    result.inputs.push_back(labels_of(part, node.input(result.inputs.size()).shape, local_groups(node)));
-  for (const GroupNormalizationPart part : outputs) {
+  for (const char part : inputs) result.inputs.push_back(labels_of(part, node.input(result.inputs.size()).shape, local_groups(node)));
+  for (const char part : outputs) {
     const std::size_t i = result.outputs.size();
     result.outputs.push_back(node.has_output(i) ? labels_of(part, node.output(i).shape, local_groups(node)) : TensorLabels{});
   }
@@ -59,25 +52,11 @@ SplitRule rule(const NodeView& node, GroupNormalizationParts inputs, GroupNormal
   return result;
 }
 
-SplitRule sums_labels(const NodeView& node) { return rule(node, {kGroupNormalizationImage}, {kGroupNormalizationSums}, kPerGroup); }
-SplitRule apply_labels(const NodeView& node) {
-  return rule(node, {kGroupNormalizationImage, kGroupNormalizationSums, kGroupNormalizationChannel, kGroupNormalizationChannel},
-              {kGroupNormalizationImage}, kElementwise);
-}
-SplitRule grad_sums_labels_of_group_normalization(const NodeView& node) {
-  return rule(node, {kGroupNormalizationImage, kGroupNormalizationSums, kGroupNormalizationChannel, kGroupNormalizationImage},
-              {kGroupNormalizationSums}, kPerGroup);
-}
-SplitRule grad_input_labels_of_group_normalization(const NodeView& node) {
-  return rule(
-      node,
-      {kGroupNormalizationImage, kGroupNormalizationSums, kGroupNormalizationChannel, kGroupNormalizationImage, kGroupNormalizationSums},
-      {kGroupNormalizationImage}, kElementwise);
-}
-SplitRule grad_parameters_labels_of_group_normalization(const NodeView& node) {
-  return rule(node, {kGroupNormalizationImage, kGroupNormalizationSums, kGroupNormalizationImage},
-              {kGroupNormalizationChannel, kGroupNormalizationChannel}, kPerChannel);
-}
+SplitRule sums_labels(const NodeView& node) { return rule(node, "I", "S", kPerGroup); }
+SplitRule apply_labels(const NodeView& node) { return rule(node, "ISCC", "I", kElementwise); }
+SplitRule grad_sums_labels_of_group_normalization(const NodeView& node) { return rule(node, "ISCI", "S", kPerGroup); }
+SplitRule grad_input_labels_of_group_normalization(const NodeView& node) { return rule(node, "ISCIS", "I", kElementwise); }
+SplitRule grad_parameters_labels_of_group_normalization(const NodeView& node) { return rule(node, "ISI", "CC", kPerChannel); }
 
 TensorType require_image_of_group_normalization(const NodeView& node, std::size_t operands) {
   require_inputs(node, operands, operands);
@@ -147,10 +126,6 @@ void apply_gradient(GradientContext& context) {
   context.set(3, gradients[1]);
 }
 
-Work sums_work_of_group_normalization(const NodeView& node) { return per_element(node, 3); }
-Work apply_work_of_group_normalization(const NodeView& node) { return per_element(node, 2); }
-Work gradient_work_of_group_normalization(const NodeView& node) { return per_element(node, 6); }
-
 constexpr auto kGroupNormalizationFamily = CostFamily::Normalization;
 
 const OpSchema kGroupNormalizationRows[] = {
@@ -159,7 +134,7 @@ const OpSchema kGroupNormalizationRows[] = {
      .family = kGroupNormalizationFamily,
      .infer = infer_sums,
      .labels = sums_labels,
-     .work = sums_work_of_group_normalization,
+     .work = work_per_operand<3>,
      .no_gradient = "the gradient through the statistics is part of GroupNormApply's"},
     {.name = "GroupNormApply",
      .description = "(X - mean) / sqrt(var + epsilon) * scale + bias, with mean and var of X's sample and channel group.",
@@ -167,28 +142,28 @@ const OpSchema kGroupNormalizationRows[] = {
      .traits = Trait::InPlace,
      .infer = infer_apply,
      .labels = apply_labels,
-     .work = apply_work_of_group_normalization,
+     .work = work_per_operand<2>,
      .gradient = apply_gradient},
     {.name = "GroupNormGradSums",
      .description = "Per sample and group: sum of scale * dY, and of that times the normalized X: [2, n, groups] in f64.",
      .family = kGroupNormalizationFamily,
      .infer = infer_grad_sums_of_group_normalization,
      .labels = grad_sums_labels_of_group_normalization,
-     .work = gradient_work_of_group_normalization,
+     .work = work_per_operand<6>,
      .no_gradient = kSecondDerivative},
     {.name = "GroupNormGradInput",
      .description = "Gradient of group normalization for X, including the path through its statistics.",
      .family = kGroupNormalizationFamily,
      .infer = infer_grad_input_of_group_normalization,
      .labels = grad_input_labels_of_group_normalization,
-     .work = gradient_work_of_group_normalization,
+     .work = work_per_operand<6>,
      .no_gradient = kSecondDerivative},
     {.name = "GroupNormGradParameters",
      .description = "Gradients of group normalization for scale and bias: sums over batch and spatial axes.",
      .family = kGroupNormalizationFamily,
      .infer = infer_grad_parameters_of_group_normalization,
      .labels = grad_parameters_labels_of_group_normalization,
-     .work = gradient_work_of_group_normalization,
+     .work = work_per_operand<6>,
      .no_gradient = kSecondDerivative},
 };
 

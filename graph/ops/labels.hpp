@@ -49,5 +49,14 @@ void require_step(const NodeView&, std::size_t operand);
 [[nodiscard]] Bytes traffic(const NodeView&);
 /// `flops_per_element` for every element of result 0, and the bytes of operands and results.
 [[nodiscard]] Work elementwise_work(const NodeView&, double flops_per_element);
+template <int kFlops>
+[[nodiscard]] Work work_per_result(const NodeView& node) {
+  return elementwise_work(node, kFlops);
+}
+/// The same for every element of operand 0.
+template <int kFlops>
+[[nodiscard]] Work work_per_operand(const NodeView& node) {
+  return {Flops(kFlops * static_cast<double>(element_count(node.input(0).shape))), traffic(node)};
+}
 
 }  // namespace rehearsal::graph

@@ -146,11 +146,6 @@ void rms_gradient(GradientContext& context) {
   if (context.wants(1)) context.set(1, context.emit1("RMSNormalizationGradParameters", {x, saved[1], dy}, context.attributes()));
 }
 
-Work layer_work(const NodeView& node) { return per_element(node, 7); }
-Work rms_work(const NodeView& node) { return per_element(node, 4); }
-Work gradient_work_of_layer_normalization(const NodeView& node) { return per_element(node, 10); }
-Work parameters_work(const NodeView& node) { return per_element(node, 5); }
-
 constexpr auto kLayerNormalizationFamily = CostFamily::Normalization;
 
 const OpSchema kLayerNormalizationRows[] = {
@@ -160,42 +155,42 @@ const OpSchema kLayerNormalizationRows[] = {
      .family = kLayerNormalizationFamily,
      .infer = infer_layer,
      .labels = row_labels,
-     .work = layer_work,
+     .work = work_per_operand<7>,
      .gradient = layer_gradient},
     {.name = "LayerNormalizationGradInput",
      .description = "Gradient of LayerNormalization for X.",
      .family = kLayerNormalizationFamily,
      .infer = infer_layer_gradient,
      .labels = row_labels,
-     .work = gradient_work_of_layer_normalization,
+     .work = work_per_operand<10>,
      .no_gradient = kSecondDerivative},
     {.name = "LayerNormalizationGradParameters",
      .description = "Gradients of LayerNormalization for scale and bias: sums over the leading axes.",
      .family = kLayerNormalizationFamily,
      .infer = infer_layer_parameters,
      .labels = parameter_labels,
-     .work = parameters_work,
+     .work = work_per_operand<5>,
      .no_gradient = kSecondDerivative},
     {.name = "RMSNormalization",
      .description = "X / sqrt(mean of X^2 + epsilon) * scale over the axes from 'axis' on; also that inverse root.",
      .family = kLayerNormalizationFamily,
      .infer = infer_rms,
      .labels = row_labels,
-     .work = rms_work,
+     .work = work_per_operand<4>,
      .gradient = rms_gradient},
     {.name = "RMSNormalizationGradInput",
      .description = "Gradient of RMSNormalization for X.",
      .family = kLayerNormalizationFamily,
      .infer = infer_rms_gradient,
      .labels = row_labels,
-     .work = gradient_work_of_layer_normalization,
+     .work = work_per_operand<10>,
      .no_gradient = kSecondDerivative},
     {.name = "RMSNormalizationGradParameters",
      .description = "Gradient of RMSNormalization for scale: a sum over the leading axes.",
      .family = kLayerNormalizationFamily,
      .infer = infer_rms_parameters,
      .labels = parameter_labels,
-     .work = parameters_work,
+     .work = work_per_operand<5>,
      .no_gradient = kSecondDerivative},
 };
 

@@ -11,8 +11,8 @@ namespace rehearsal::graph {
 namespace {
 
 const TensorType kScalar{DType::F64, {}};
-constexpr double kFlopsOfLogit = 5;    ///< subtract the maximum, exponential, add, and the choice
-constexpr double kFlopsOfElement = 4;  ///< difference, its function, add
+constexpr int kFlopsOfLogit = 5;    ///< subtract the maximum, exponential, add, and the choice
+constexpr int kFlopsOfElement = 4;  ///< difference, its function, add
 
 constexpr std::size_t kTotalOfSum = 3, kTotalOfGradient = 4;  ///< operands of CrossEntropySum and CrossEntropyGrad
 
@@ -147,18 +147,12 @@ SplitRule labels_sum(const NodeView& node) {
   return rule;
 }
 
-Work work_per_score(const NodeView& node) {
-  return {Flops(kFlopsOfLogit * static_cast<double>(element_count(node.input(0).shape))), traffic(node)};
-}
 /// The exponentials are LogSumExp's.
 Work work_of_sum(const NodeView& node) {
-  if (!node.has_input(kTotalOfSum) || node.attributes.number("label_smoothing", 0) != 0) return work_per_score(node);
+  if (!node.has_input(kTotalOfSum) || node.attributes.number("label_smoothing", 0) != 0) return work_per_operand<kFlopsOfLogit>(node);
   const auto labels = static_cast<double>(element_count(node.input(1).shape));
   const auto score = static_cast<double>(size_of(node.input(0).dtype));
   return {Flops(2 * labels), size_of(node.input(1)) + size_of(node.input(kTotalOfSum)) + Bytes(labels * score)};
-}
-Work work_per_element(const NodeView& node) {
-  return {Flops(kFlopsOfElement * static_cast<double>(element_count(node.input(0).shape))), traffic(node)};
 }
 
 /// Labels with class 0 for those that are ignored, and which those are (None: none).
@@ -248,7 +242,7 @@ OpSchema element_loss(std::string_view name, std::string_view description) {
           .family = CostFamily::Reduction,
           .infer = infer_element_loss,
           .labels = labels_sum,
-          .work = work_per_element,
+          .work = work_per_operand<kFlopsOfElement>,
           .gradient = gradient_element_loss};
 }
 
@@ -259,7 +253,7 @@ OpSchema element_loss_gradient(std::string_view name, std::string_view descripti
           .traits = Trait::Elementwise,
           .infer = infer_element_loss_gradient,
           .labels = elementwise_labels,
-          .work = work_per_element,
+          .work = work_per_operand<kFlopsOfElement>,
           .no_gradient = "second derivatives are not built"};
 }
 
@@ -269,7 +263,7 @@ const OpSchema kLossRows[] = {
      .family = CostFamily::Reduction,
      .infer = infer_log_sum_exp,
      .labels = labels_log_sum_exp,
-     .work = work_per_score,
+     .work = work_per_operand<kFlopsOfLogit>,
      .no_gradient = "it is part of CrossEntropyGrad"},
     {.name = "CrossEntropySum",
      .description =
@@ -285,7 +279,7 @@ const OpSchema kLossRows[] = {
      .family = CostFamily::Elementwise,
      .infer = infer_cross_entropy_gradient,
      .labels = labels_cross_entropy_gradient,
-     .work = work_per_score,
+     .work = work_per_operand<kFlopsOfLogit>,
      .no_gradient = "second derivatives are not built"},
     {.name = "CrossEntropyWeight",
      .description = "Sum of the class weights of all labels that are not ignored (their count without class weights).",

@@ -27,27 +27,21 @@ void require_sums(const NodeView& node, std::size_t i, const Shape& expected) {
   if (node.input(i).dtype != DType::F64) throw BadInput("operand " + std::to_string(i) + " (statistics) must be f64");
 }
 
-Work per_element(const NodeView& node, double flops) {
-  return {Flops(flops * static_cast<double>(element_count(node.input(0).shape))), traffic(node)};
-}
-
 namespace {
 
-/// What an operand or result is; labels follow from it. Label d is dimension d of the image; 1 is the channel.
-enum class NormalizationPart : std::uint8_t { Image, Sums, Channel };
-using NormalizationParts = std::initializer_list<NormalizationPart>;
-
-TensorLabels labels_of(NormalizationPart part, const Shape& shape) {
-  if (part == NormalizationPart::Channel) return {whole(1, shape[0])};
-  if (part == NormalizationPart::Sums) return {DimLabels{}, whole(1, shape[1])};
+/// What an operand or result is: image (I), sums (S), one number a channel (C). Labels follow from it: label d is dimension d of the image,
+/// 1 the channel.
+TensorLabels labels_of(char part, const Shape& shape) {
+  if (part == 'C') return {whole(1, shape[0])};
+  if (part == 'S') return {DimLabels{}, whole(1, shape[1])};
   TensorLabels labels;
   for (std::size_t d = 0; d < shape.size(); ++d) labels.push_back(whole(static_cast<int>(d), shape[d]));
   return labels;
 }
 
-std::vector<TensorLabels> labels_of(NormalizationParts parts, std::span<const std::optional<TensorType>> types) {
+std::vector<TensorLabels> labels_of(std::string_view parts, std::span<const std::optional<TensorType>> types) {
   std::vector<TensorLabels> labels;
-  for (const NormalizationPart part : parts) {
+  for (const char part : parts) {
     const auto& type = types[labels.size()];
     labels.push_back(type ? labels_of(part, type->shape) : TensorLabels{});
   }
@@ -55,47 +49,22 @@ std::vector<TensorLabels> labels_of(NormalizationParts parts, std::span<const st
 }
 
 /// `others`: what batch and spatial dimensions are.
-SplitRule rule(const NodeView& node, NormalizationParts inputs, NormalizationParts outputs, LabelKind others) {
+SplitRule rule(const NodeView& node, std::string_view inputs, std::string_view outputs, LabelKind others) {
   SplitRule result{labels_of(inputs, node.inputs), labels_of(outputs, node.outputs),
                    std::vector<LabelKind>(std::max<std::size_t>(2, node.input(0).shape.size()), others)};
   result.kinds[1] = LabelKind::Parallel;
   return result;
 }
 
-constexpr auto kNormalizationImage = NormalizationPart::Image;
-constexpr auto kNormalizationSums = NormalizationPart::Sums;
-constexpr auto kNormalizationChannel = NormalizationPart::Channel;
-
-SplitRule batch_sums_labels(const NodeView& node) { return rule(node, {kNormalizationImage}, {kNormalizationSums}, LabelKind::Sum); }
-SplitRule batch_apply_labels(const NodeView& node) {
-  return rule(node, {kNormalizationImage, kNormalizationSums, kNormalizationChannel, kNormalizationChannel}, {kNormalizationImage},
-              LabelKind::Parallel);
-}
-SplitRule grad_sums_labels_of_normalization(const NodeView& node) {
-  return rule(node, {kNormalizationImage, kNormalizationSums, kNormalizationImage}, {kNormalizationSums}, LabelKind::Sum);
-}
-SplitRule grad_input_labels_of_normalization(const NodeView& node) {
-  return rule(node, {kNormalizationImage, kNormalizationSums, kNormalizationChannel, kNormalizationImage, kNormalizationSums},
-              {kNormalizationImage}, LabelKind::Parallel);
-}
-SplitRule grad_parameters_labels_of_normalization(const NodeView& node) {
-  return rule(node, {kNormalizationSums, kNormalizationChannel}, {kNormalizationChannel, kNormalizationChannel}, LabelKind::Parallel);
-}
-SplitRule running_labels(const NodeView& node) {
-  return rule(node, {kNormalizationSums, kNormalizationChannel, kNormalizationChannel}, {kNormalizationChannel, kNormalizationChannel},
-              LabelKind::Parallel);
-}
-SplitRule inference_labels(const NodeView& node) {
-  return rule(node, {kNormalizationImage, kNormalizationChannel, kNormalizationChannel, kNormalizationChannel, kNormalizationChannel},
-              {kNormalizationImage}, LabelKind::Parallel);
-}
-SplitRule inference_grad_labels(const NodeView& node) {
-  return rule(node, {kNormalizationImage, kNormalizationChannel, kNormalizationChannel}, {kNormalizationImage}, LabelKind::Parallel);
-}
-SplitRule inference_parameters_labels(const NodeView& node) {
-  return rule(node, {kNormalizationImage, kNormalizationChannel, kNormalizationChannel, kNormalizationImage},
-              {kNormalizationChannel, kNormalizationChannel}, LabelKind::Sum);
-}
+SplitRule batch_sums_labels(const NodeView& node) { return rule(node, "I", "S", LabelKind::Sum); }
+SplitRule batch_apply_labels(const NodeView& node) { return rule(node, "ISCC", "I", LabelKind::Parallel); }
+SplitRule grad_sums_labels_of_normalization(const NodeView& node) { return rule(node, "ISI", "S", LabelKind::Sum); }
+SplitRule grad_input_labels_of_normalization(const NodeView& node) { return rule(node, "ISCIS", "I", LabelKind::Parallel); }
+SplitRule grad_parameters_labels_of_normalization(const NodeView& node) { return rule(node, "SC", "CC", LabelKind::Parallel); }
+SplitRule running_labels(const NodeView& node) { return rule(node, "SCC", "CC", LabelKind::Parallel); }
+SplitRule inference_labels(const NodeView& node) { return rule(node, "ICCCC", "I", LabelKind::Parallel); }
+SplitRule inference_grad_labels(const NodeView& node) { return rule(node, "ICC", "I", LabelKind::Parallel); }
+SplitRule inference_parameters_labels(const NodeView& node) { return rule(node, "ICCI", "CC", LabelKind::Sum); }
 
 std::int64_t require_image_of_normalization(const NodeView& node, std::size_t operands) {
   require_inputs(node, operands, operands);
@@ -217,12 +186,6 @@ void inference_gradient(GradientContext& context) {
   statistics_gradient(context, gradients);
 }
 
-Work sums_work_of_normalization(const NodeView& node) { return per_element(node, 3); }
-Work apply_work_of_normalization(const NodeView& node) { return per_element(node, 2); }
-Work grad_sums_work(const NodeView& node) { return per_element(node, 5); }
-Work grad_input_work(const NodeView& node) { return per_element(node, 6); }
-Work inference_grad_work(const NodeView& node) { return per_element(node, 1); }
-
 constexpr auto kNormalizationFamily = CostFamily::Normalization;
 
 const OpSchema kNormalizationRows[] = {
@@ -231,7 +194,7 @@ const OpSchema kNormalizationRows[] = {
      .family = kNormalizationFamily,
      .infer = infer_batch_sums,
      .labels = batch_sums_labels,
-     .work = sums_work_of_normalization,
+     .work = work_per_operand<3>,
      .no_gradient = "the gradient through the statistics is part of BatchNormApply's"},
     {.name = "BatchNormApply",
      .description = "(X - mean) / sqrt(var + epsilon) * scale + bias, with mean and var from the sums over 'count' elements.",
@@ -239,7 +202,7 @@ const OpSchema kNormalizationRows[] = {
      .traits = Trait::InPlace,
      .infer = infer_batch_apply,
      .labels = batch_apply_labels,
-     .work = apply_work_of_normalization,
+     .work = work_per_operand<2>,
      .gradient = batch_apply_gradient,
      .batch_statistics = 0b10},
     {.name = "BatchNormGradSums",
@@ -247,7 +210,7 @@ const OpSchema kNormalizationRows[] = {
      .family = kNormalizationFamily,
      .infer = infer_grad_sums_of_normalization,
      .labels = grad_sums_labels_of_normalization,
-     .work = grad_sums_work,
+     .work = work_per_operand<5>,
      .no_gradient = kSecondDerivative,
      .batch_statistics = 0b10},
     {.name = "BatchNormGradInput",
@@ -255,7 +218,7 @@ const OpSchema kNormalizationRows[] = {
      .family = kNormalizationFamily,
      .infer = infer_grad_input_of_normalization,
      .labels = grad_input_labels_of_normalization,
-     .work = grad_input_work,
+     .work = work_per_operand<6>,
      .no_gradient = kSecondDerivative,
      .batch_statistics = 0b10010},
     {.name = "BatchNormGradParameters",
@@ -276,21 +239,21 @@ const OpSchema kNormalizationRows[] = {
      .traits = Trait::InPlace,
      .infer = infer_inference,
      .labels = inference_labels,
-     .work = apply_work_of_normalization,
+     .work = work_per_operand<2>,
      .gradient = inference_gradient},
     {.name = "BatchNormInferenceGradInput",
      .description = "dY * scale / sqrt(var + epsilon).",
      .family = kNormalizationFamily,
      .infer = infer_inference_grad,
      .labels = inference_grad_labels,
-     .work = inference_grad_work,
+     .work = work_per_operand<1>,
      .no_gradient = kSecondDerivative},
     {.name = "BatchNormInferenceGradParameters",
      .description = "Gradients for scale and bias with given statistics: sums over batch and spatial axes.",
      .family = kNormalizationFamily,
      .infer = infer_inference_parameters,
      .labels = inference_parameters_labels,
-     .work = grad_sums_work,
+     .work = work_per_operand<5>,
      .no_gradient = kSecondDerivative},
 };
 

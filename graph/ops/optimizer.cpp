@@ -209,15 +209,6 @@ SplitRule labels_of_whole(const NodeView& node) {
   return rule;
 }
 
-Work work_of_products(const NodeView& node) { return {Flops(3 * static_cast<double>(element_count(node.input(0).shape))), traffic(node)}; }
-
-template <int kFlops>
-Work work_per_parameter(const NodeView& node) {
-  return elementwise_work(node, kFlops);
-}
-
-Work work_norm(const NodeView& node) { return {Flops(2 * static_cast<double>(element_count(node.input(0).shape))), traffic(node)}; }
-
 template <int kFlops>
 OpSchema update(std::string_view name, std::string_view description, std::vector<TensorType> (*infer)(const NodeView&) = infer_update,
                 Trait traits = Trait::Elementwise | Trait::InPlace) {
@@ -227,7 +218,7 @@ OpSchema update(std::string_view name, std::string_view description, std::vector
           .traits = traits,
           .infer = infer,
           .labels = elementwise_labels,
-          .work = work_per_parameter<kFlops>,
+          .work = work_per_result<kFlops>,
           .no_gradient = kNotDifferentiated};
 }
 
@@ -290,21 +281,21 @@ const OpSchema kOptimizerRows[] = {
      .family = CostFamily::Reduction,
      .infer = infer_products_of_two,
      .labels = labels_of_whole,
-     .work = work_of_products,
+     .work = work_per_operand<3>,
      .no_gradient = kNotDifferentiated},
     {.name = "AdaptiveSum",
      .description = "(x, products) of two vectors a and b to (1 - a b / 2 a a) a + (1 - a b / 2 b b) b (Maleki et al. 2021).",
      .family = CostFamily::Optimizer,
      .infer = infer_adaptive_sum,
      .labels = labels_of_whole,
-     .work = work_per_parameter<3>,
+     .work = work_per_result<3>,
      .no_gradient = kNotDifferentiated},
     {.name = "SquaredNorm",
      .description = "Sum of squares of all elements, in f64.",
      .family = CostFamily::Reduction,
      .infer = infer_norm,
      .labels = labels_norm,
-     .work = work_norm,
+     .work = work_per_operand<2>,
      .no_gradient = kNotDifferentiated},
     {.name = kSquaresOfParts,
      .description = "Sum of squares of a sum over samples, of each part of them by itself where ranks and micro-batches have parts: by "
@@ -312,7 +303,7 @@ const OpSchema kOptimizerRows[] = {
      .family = CostFamily::Reduction,
      .infer = infer_norms_of_parts,
      .labels = labels_norm,
-     .work = work_norm,
+     .work = work_per_operand<2>,
      .no_gradient = kNotDifferentiated,
      .sees_parts = true},
 };

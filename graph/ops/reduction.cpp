@@ -57,8 +57,6 @@ SplitRule reduction_labels(const NodeView& node) {
   return rule;
 }
 
-Work reduction_work(const NodeView& node) { return {Flops(static_cast<double>(element_count(node.input(0).shape))), traffic(node)}; }
-
 /// The result or its gradient with the reduced dimensions back as 1.
 TensorId with_kept_dimensions(GradientContext& g, TensorId t, const Shape& kept) {
   return g.type(t).shape == kept ? t : g.emit1("Reshape", {t}, {{"shape", kept}});
@@ -233,7 +231,7 @@ constexpr OpSchema position_row(std::string_view name, std::string_view descript
           .family = CostFamily::Reduction,
           .infer = infer_position,
           .labels = position_labels,
-          .work = reduction_work,
+          .work = work_per_operand<1>,
           .no_gradient = "a position has no gradient"};
 }
 
@@ -243,7 +241,7 @@ constexpr OpSchema kReductionRows[] = {
      .family = CostFamily::Reduction,
      .infer = infer_sum,
      .labels = reduction_labels<LabelKind::Sum>,
-     .work = reduction_work,
+     .work = work_per_operand<1>,
      .gradient = sum_gradient,
      .evaluate = evaluate_sum,
      .linear = LinearIn::First},
@@ -252,7 +250,7 @@ constexpr OpSchema kReductionRows[] = {
      .family = CostFamily::Reduction,
      .infer = infer_extremum,
      .labels = reduction_labels<LabelKind::Max>,
-     .work = reduction_work,
+     .work = work_per_operand<1>,
      .gradient = extremum_gradient_of_reduction,
      .evaluate = evaluate_max},
     {.name = "ReduceMin",
@@ -260,7 +258,7 @@ constexpr OpSchema kReductionRows[] = {
      .family = CostFamily::Reduction,
      .infer = infer_extremum,
      .labels = reduction_labels<LabelKind::Min>,
-     .work = reduction_work,
+     .work = work_per_operand<1>,
      .gradient = extremum_gradient_of_reduction,
      .evaluate = evaluate_min},
     {.name = "ReduceProd",
@@ -268,7 +266,7 @@ constexpr OpSchema kReductionRows[] = {
      .family = CostFamily::Reduction,
      .infer = infer_sum,
      .labels = reduction_labels<LabelKind::Opaque>,
-     .work = reduction_work,
+     .work = work_per_operand<1>,
      .gradient = product_gradient,
      .evaluate = evaluate_product},
     {.name = "ReduceProdGrad",
@@ -284,7 +282,7 @@ constexpr OpSchema kReductionRows[] = {
      .family = CostFamily::Reduction,
      .infer = infer_along_axis,
      .labels = cumsum_labels,
-     .work = reduction_work,
+     .work = work_per_operand<1>,
      .gradient = cumsum_gradient,
      .evaluate = evaluate_cumsum},
 };

@@ -46,7 +46,6 @@ SplitRule rotary_labels(const NodeView& node) {
 }
 
 /// Two products and a sum.
-Work rotary_work(const NodeView& node) { return elementwise_work(node, 3); }
 
 void rotary_gradient(GradientContext& g) {
   const TensorId dy = g.gradient_of_output(), x = g.input(0);
@@ -71,14 +70,14 @@ constexpr OpSchema kRotationRows[] = {
      .description = "x cos + (-x2, x1) sin, x1 and x2 being the halves of the last dimension: (x, cos, sin)",
      .infer = infer_rotary,
      .labels = rotary_labels,
-     .work = rotary_work,
+     .work = work_per_result<3>,
      .gradient = rotary_gradient,
      .linear = LinearIn::First},
     {.name = "RotaryEmbeddingGrad",
      .description = "gradient of RotaryEmbedding: (gradient, cos, sin)",
      .infer = infer_rotary,
      .labels = rotary_labels,
-     .work = rotary_work,
+     .work = work_per_result<3>,
      .no_gradient = "part of a gradient; second derivatives are not supported",
      .linear = LinearIn::First},
 };

@@ -21,9 +21,7 @@ std::vector<TensorType> infer_softmax_gradient(const NodeView& node) {
 
 SplitRule softmax_labels(const NodeView& node) { return labels_with_whole_axis(node, axis_of(node, -1)); }
 
-/// Maximum, difference, exponential (4), sum, quotient.
-Work softmax_work(const NodeView& node) { return elementwise_work(node, 8); }
-Work softmax_gradient_work(const NodeView& node) { return elementwise_work(node, 4); }
+constexpr int kSoftmaxFlops = 8;  ///< maximum, difference, exponential (4), sum, quotient
 
 template <const char* kName>
 void softmax_gradient(GradientContext& g) {
@@ -39,7 +37,7 @@ constexpr OpSchema kSoftmaxRows[] = {
      .family = CostFamily::Normalization,
      .infer = infer_softmax_of_softmax,
      .labels = softmax_labels,
-     .work = softmax_work,
+     .work = work_per_result<kSoftmaxFlops>,
      .gradient = softmax_gradient<kSoftmaxGrad>,
      .in_attention = AttentionPart::Softmax},
     {.name = "LogSoftmax",
@@ -47,21 +45,21 @@ constexpr OpSchema kSoftmaxRows[] = {
      .family = CostFamily::Normalization,
      .infer = infer_softmax_of_softmax,
      .labels = softmax_labels,
-     .work = softmax_work,
+     .work = work_per_result<kSoftmaxFlops>,
      .gradient = softmax_gradient<kLogSoftmaxGrad>},
     {.name = kSoftmaxGrad,
      .description = "gradient of Softmax: (gradient, result)",
      .family = CostFamily::Normalization,
      .infer = infer_softmax_gradient,
      .labels = softmax_labels,
-     .work = softmax_gradient_work,
+     .work = work_per_result<4>,
      .no_gradient = kSoftmaxSecondOrder},
     {.name = kLogSoftmaxGrad,
      .description = "gradient of LogSoftmax: (gradient, result)",
      .family = CostFamily::Normalization,
      .infer = infer_softmax_gradient,
      .labels = softmax_labels,
-     .work = softmax_gradient_work,
+     .work = work_per_result<4>,
      .no_gradient = kSoftmaxSecondOrder},
 };
 

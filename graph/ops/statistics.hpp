@@ -12,9 +12,6 @@ namespace rehearsal::graph {
 void require_shape(const NodeView&, std::size_t i, const Shape& expected, std::string_view what);
 void require_sums(const NodeView&, std::size_t i, const Shape& expected);
 
-/// `flops` for every element of operand 0.
-[[nodiscard]] Work per_element(const NodeView&, double flops);
-
 inline constexpr std::string_view kSecondDerivative = "second derivatives are not taken";
 
 }  // namespace rehearsal::graph

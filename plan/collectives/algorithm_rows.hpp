@@ -85,6 +85,12 @@ struct Fold {
   /// First rank of those that a position stands for; of `power`: the number of ranks.
   [[nodiscard]] int first_rank(int position) const { return position < excess ? 2 * position : position + excess; }
 };
+/// Of a power of two of positions of a Fold, of which one is this.
+struct PositionsAround {
+  int position, distance;
+};
+/// The blocks of a vector that the ranks of these positions have.
+[[nodiscard]] Range blocks_around(const Fold&, int ranks, std::int64_t count, PositionsAround);
 /// Adds the steps of one position of an all-reduce of `all` between the positions of a Fold.
 using BetweenPositions = void (*)(std::vector<CollectiveStep>&, const Fold&, int position, Range all);
 /// Of an all-reduce in which ranks that stay out hand over their vectors first and get the sum back last.

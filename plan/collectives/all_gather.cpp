@@ -5,15 +5,6 @@
 namespace rehearsal::plan {
 namespace {
 
-/// Ranks of `count` consecutive positions of a Fold from `first`, as blocks of the vector.
-Range blocks_at(const Fold& fold, int ranks, std::int64_t count, Range positions) {
-  const auto rank = [&](std::int64_t position) { return position == fold.power ? ranks : fold.first_rank(static_cast<int>(position)); };
-  return {block(count, ranks, rank(positions.begin)).begin,
-          positions.end == fold.power ? count : block(count, ranks, rank(positions.end)).begin};
-}
-
-Range around(int position, int distance) { return {position & ~(distance - 1), (position & ~(distance - 1)) + distance}; }
-
 std::vector<CollectiveStep> doubling_steps_of_all_gather(int rank, int ranks, std::int64_t count, int) {
   const Fold fold(ranks);
   const Range all{0, count};
@@ -27,8 +18,8 @@ std::vector<CollectiveStep> doubling_steps_of_all_gather(int rank, int ranks, st
   const int position = fold.position(rank);
   for (int distance = 1; distance < fold.power; distance *= 2) {
     const int other = fold.rank_at(position ^ distance);
-    add_step(steps, exchange(other, blocks_at(fold, ranks, count, around(position, distance)), other,
-                             blocks_at(fold, ranks, count, around(position ^ distance, distance)), false));
+    add_step(steps, exchange(other, blocks_around(fold, ranks, count, {position, distance}), other,
+                             blocks_around(fold, ranks, count, {position ^ distance, distance}), false));
   }
   if (fold.folded(rank)) add_step(steps, sending(rank - 1, all));
   return steps;

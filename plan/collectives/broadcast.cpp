@@ -6,20 +6,11 @@ namespace {
 /// A rank receives over the distance of its lowest set bit, and then sends over all lower ones, the farthest first.
 std::vector<CollectiveStep> broadcast_steps_of_broadcast(int rank, int ranks, std::int64_t count, int) {
   std::vector<CollectiveStep> steps;
+  const Range all{0, count};
   const int lowest = rank == 0 ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks))) : rank & -rank;
-  if (rank != 0) {
-    CollectiveStep step;
-    step.receive_from = rank - lowest;
-    step.receive_count = count;
-    add_step(steps, step);
-  }
-  for (int distance = lowest / 2; distance > 0; distance /= 2) {
-    if (rank + distance >= ranks) continue;
-    CollectiveStep step;
-    step.send_to = rank + distance;
-    step.send_count = count;
-    add_step(steps, step);
-  }
+  if (rank != 0) add_step(steps, receiving(rank - lowest, all, false));
+  for (int distance = lowest / 2; distance > 0; distance /= 2)
+    if (rank + distance < ranks) add_step(steps, sending(rank + distance, all));
   return steps;
 }
 

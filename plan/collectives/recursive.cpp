@@ -72,6 +72,12 @@ bool crosses(int ranks, int distance, const CollectiveLinks& links) {
 
 }  // namespace
 
+Range blocks_around(const Fold& fold, int ranks, std::int64_t count, PositionsAround at) {
+  const int first = at.position & ~(at.distance - 1);
+  const auto begin_of = [&](int position) { return position == fold.power ? count : block(count, ranks, fold.first_rank(position)).begin; };
+  return {begin_of(first), begin_of(first + at.distance)};
+}
+
 std::vector<CollectiveStep> folded_around(BetweenPositions between, int rank, int ranks, std::int64_t count) {
   const Fold fold(ranks);
   const Range all{0, count};

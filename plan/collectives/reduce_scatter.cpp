@@ -5,12 +5,6 @@
 namespace rehearsal::plan {
 namespace {
 
-/// Positions that still share a sum: all, then the half with the own one, then the quarter.
-Range blocks_at(const Fold& fold, int ranks, std::int64_t count, int first, int positions) {
-  const auto begin_of = [&](int position) { return position == fold.power ? count : block(count, ranks, fold.first_rank(position)).begin; };
-  return {begin_of(first), begin_of(first + positions)};
-}
-
 std::vector<CollectiveStep> halving_steps(int rank, int ranks, std::int64_t count, int) {
   const Fold fold(ranks);
   const Range all{0, count};
@@ -24,8 +18,8 @@ std::vector<CollectiveStep> halving_steps(int rank, int ranks, std::int64_t coun
   const int position = fold.position(rank);
   for (int distance = fold.power / 2; distance > 0; distance /= 2) {
     const int other = position ^ distance;
-    add_step(steps, exchange(fold.rank_at(other), blocks_at(fold, ranks, count, other & ~(distance - 1), distance), fold.rank_at(other),
-                             blocks_at(fold, ranks, count, position & ~(distance - 1), distance), true));
+    add_step(steps, exchange(fold.rank_at(other), blocks_around(fold, ranks, count, {other, distance}), fold.rank_at(other),
+                             blocks_around(fold, ranks, count, {position, distance}), true));
   }
   if (fold.folded(rank)) add_step(steps, sending(rank - 1, block(count, ranks, rank - 1)));
   return steps;
