@@ -250,8 +250,6 @@ void transposed_gradient(GradientContext& context) {
   if (context.wants(2)) context.set(2, context.emit1("ConvGradBias", {dy}));
 }
 
-constexpr std::string_view kConvolutionOnce = "second derivatives are not taken";
-
 const OpSchema kConvolutionRows[] = {
     {.name = "Conv",
      .description = "Cross-correlation of X [n, c, spatial] with W [o, c / group, kernel], plus an optional bias [o].",
@@ -268,7 +266,7 @@ const OpSchema kConvolutionRows[] = {
      .infer = infer_input_gradient,
      .labels = transposed_labels,
      .work = transposed_work,
-     .no_gradient = kConvolutionOnce,
+     .no_gradient = kSecondDerivative,
      .window = WindowSides{.large = -1, .small = 0, .kernel = 1}},
     {.name = "ConvGradWeight",
      .description = "Gradient of Conv for W, from X and dY; attribute 'kernel_shape' has W's spatial sizes.",
@@ -276,7 +274,7 @@ const OpSchema kConvolutionRows[] = {
      .infer = infer_weight_gradient,
      .labels = weight_gradient_labels,
      .work = weight_gradient_work,
-     .no_gradient = kConvolutionOnce,
+     .no_gradient = kSecondDerivative,
      .window = WindowSides{.large = 0, .small = 1, .sums_positions = true}},
     {.name = "ConvGradBias",
      .description = "Sum of dY over batch and spatial axes: the gradient of a bias per channel.",
@@ -284,7 +282,7 @@ const OpSchema kConvolutionRows[] = {
      .infer = infer_bias_gradient,
      .labels = bias_gradient_labels,
      .work = work_per_operand<1>,
-     .no_gradient = kConvolutionOnce},
+     .no_gradient = kSecondDerivative},
     {.name = "ConvTranspose",
      .description = "Transposed convolution of X [n, c, spatial] with W [c, o / group, kernel], plus an optional bias [o].",
      .family = CostFamily::Convolution,

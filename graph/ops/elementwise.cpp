@@ -195,15 +195,13 @@ OpSchema unary_row() {
   return row;
 }
 
-constexpr std::string_view kElementwiseSecondOrder = "part of a gradient; second derivatives are not supported";
-
 template <class F>
 OpSchema gradient_row(std::string_view name, std::string_view description) {
   OpSchema row{.name = name, .description = description, .traits = Trait::Elementwise | Trait::InPlace};
   row.infer = infer_float<F>;
   row.labels = elementwise_labels;
   row.work = work_per_result<F::flops>;
-  row.no_gradient = kElementwiseSecondOrder;
+  row.no_gradient = kPartOfGradient;
   return row;
 }
 

@@ -205,7 +205,6 @@ std::vector<Value> evaluate_nd_of_gather(const NodeView& node, GatherOperands in
   return {{node.output(), picked_slices(inputs[0]->integers, first, length), picked_slices(inputs[0]->reals, first, length)}};
 }
 
-constexpr std::string_view kGatherSecondOrder = "part of a gradient; second derivatives are not supported";
 constexpr CostFamily kGather = CostFamily::Gather;
 
 constexpr OpSchema kGatherRows[] = {
@@ -225,7 +224,7 @@ constexpr OpSchema kGatherRows[] = {
      .infer = infer_gather_gradient,
      .labels = gather_gradient_labels,
      .work = gather_gradient_work,
-     .no_gradient = kGatherSecondOrder,
+     .no_gradient = kPartOfGradient,
      .linear = LinearIn::First},
     {.name = "GatherElements",
      .description = "elements of the data along the attribute axis, one per index",
@@ -242,7 +241,7 @@ constexpr OpSchema kGatherRows[] = {
      .infer = infer_elements_gradient,
      .labels = elements_gradient_labels,
      .work = gather_gradient_work,
-     .no_gradient = kGatherSecondOrder},
+     .no_gradient = kPartOfGradient},
     {.name = "GatherND",
      .description = "slices of the data, addressed by the last dimension of the indices",
      .family = kGather,

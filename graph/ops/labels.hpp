@@ -45,6 +45,10 @@ void require_step(const NodeView&, std::size_t operand);
 /// An attribute that is 1 unless it is given. Throws BadInput naming it when it is below 1.
 [[nodiscard]] std::int64_t at_least_one(const Attributes&, std::string_view name);
 
+/// Why gradients have no gradient.
+inline constexpr std::string_view kSecondDerivative = "second derivatives are not taken";
+inline constexpr std::string_view kPartOfGradient = "part of a gradient; second derivatives are not supported";
+
 /// Bytes of all present operands and results: the least traffic of a row that touches everything once.
 [[nodiscard]] Bytes traffic(const NodeView&);
 /// `flops_per_element` for every element of result 0, and the bytes of operands and results.

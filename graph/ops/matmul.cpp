@@ -239,7 +239,7 @@ constexpr OpSchema kMatmulRows[] = {
      .infer = determinant_infer_gradient,
      .labels = determinant_gradient_labels,
      .work = factorization_work,
-     .no_gradient = "part of a gradient; second derivatives are not supported"},
+     .no_gradient = kPartOfGradient},
 };
 
 }  // namespace

@@ -107,8 +107,6 @@ void average_gradient(GradientContext& context) {
   context.set(0, context.emit1("AveragePoolGrad", {context.gradient_of_output()}, std::move(attributes)));
 }
 
-constexpr std::string_view kPoolingOnce = "second derivatives are not taken";
-
 const OpSchema kPoolingRows[] = {
     {.name = "MaxPool",
      .description = "Largest element of each window; padding never wins.",
@@ -124,7 +122,7 @@ const OpSchema kPoolingRows[] = {
      .infer = infer_max_gradient,
      .labels = pool_labels,
      .work = gradient_work_of_pooling,
-     .no_gradient = kPoolingOnce,
+     .no_gradient = kSecondDerivative,
      .window = WindowSides{.large = 0, .small = 1, .crops = true}},
     {.name = "MaxPoolPositions",
      .description = "Position of the first largest element of each window in the whole operand; column_major counts the first image axis "
@@ -148,7 +146,7 @@ const OpSchema kPoolingRows[] = {
      .infer = infer_average_gradient,
      .labels = pool_labels,
      .work = gradient_work_of_pooling,
-     .no_gradient = kPoolingOnce,
+     .no_gradient = kSecondDerivative,
      .window = WindowSides{.large = -1, .small = 0, .averages = true}},
 };
 

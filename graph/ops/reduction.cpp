@@ -274,7 +274,7 @@ constexpr OpSchema kReductionRows[] = {
      .family = CostFamily::Reduction,
      .infer = infer_product_gradient,
      .labels = product_gradient_labels,
-     .no_gradient = "part of a gradient; second derivatives are not supported"},
+     .no_gradient = kPartOfGradient},
     position_row("ArgMax", "position of the maximum along the attribute axis; select_last_index picks the last of equals"),
     position_row("ArgMin", "position of the minimum along the attribute axis; select_last_index picks the last of equals"),
     {.name = "CumSum",

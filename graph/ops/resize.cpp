@@ -143,8 +143,6 @@ void emit_transposed(GradientContext& context, std::string_view op, std::size_t 
 void resize_gradient(GradientContext& context) { emit_transposed(context, "ResizeGrad", context.attributes().integers("sizes").size()); }
 void pad_gradient(GradientContext& context) { emit_transposed(context, "PadGrad", context.attributes().integers("pads").size() / 2); }
 
-constexpr std::string_view kResizeOnce = "second derivatives are not taken";
-
 const OpSchema kResizeRows[] = {
     {.name = "Resize",
      .description = "Interpolates the trailing axes to 'sizes' (nearest, linear, cubic).",
@@ -159,7 +157,7 @@ const OpSchema kResizeRows[] = {
      .infer = infer_resize_gradient,
      .labels = window_labels,
      .work = resize_work,
-     .no_gradient = kResizeOnce},
+     .no_gradient = kSecondDerivative},
     {.name = "Pad",
      .description =
          "Puts elements around the trailing axes: a constant 'value', or reflected, edge or wrapped ones; negative 'pads' cut off.",
@@ -172,7 +170,7 @@ const OpSchema kResizeRows[] = {
      .family = CostFamily::Movement,
      .infer = infer_pad_gradient,
      .labels = window_labels,
-     .no_gradient = kResizeOnce},
+     .no_gradient = kSecondDerivative},
 };
 
 }  // namespace

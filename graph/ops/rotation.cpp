@@ -78,7 +78,7 @@ constexpr OpSchema kRotationRows[] = {
      .infer = infer_rotary,
      .labels = rotary_labels,
      .work = work_per_result<3>,
-     .no_gradient = "part of a gradient; second derivatives are not supported",
+     .no_gradient = kPartOfGradient,
      .linear = LinearIn::First},
 };
 

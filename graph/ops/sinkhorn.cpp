@@ -58,7 +58,7 @@ constexpr OpSchema kSinkhornRows[] = {
      .infer = infer_sinkhorn_gradient,
      .labels = sinkhorn_labels,
      .work = sinkhorn_work,
-     .no_gradient = "part of a gradient; second derivatives are not supported"},
+     .no_gradient = kPartOfGradient},
 };
 
 }  // namespace

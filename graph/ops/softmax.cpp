@@ -29,8 +29,6 @@ void softmax_gradient(GradientContext& g) {
 }
 
 constexpr char kSoftmaxGrad[] = "SoftmaxGrad", kLogSoftmaxGrad[] = "LogSoftmaxGrad";
-constexpr std::string_view kSoftmaxSecondOrder = "part of a gradient; second derivatives are not supported";
-
 constexpr OpSchema kSoftmaxRows[] = {
     {.name = "Softmax",
      .description = "exp(x) over its sum along the attribute axis (default: the last)",
@@ -53,14 +51,14 @@ constexpr OpSchema kSoftmaxRows[] = {
      .infer = infer_softmax_gradient,
      .labels = softmax_labels,
      .work = work_per_result<4>,
-     .no_gradient = kSoftmaxSecondOrder},
+     .no_gradient = kPartOfGradient},
     {.name = kLogSoftmaxGrad,
      .description = "gradient of LogSoftmax: (gradient, result)",
      .family = CostFamily::Normalization,
      .infer = infer_softmax_gradient,
      .labels = softmax_labels,
      .work = work_per_result<4>,
-     .no_gradient = kSoftmaxSecondOrder},
+     .no_gradient = kPartOfGradient},
 };
 
 }  // namespace

@@ -12,6 +12,4 @@ namespace rehearsal::graph {
 void require_shape(const NodeView&, std::size_t i, const Shape& expected, std::string_view what);
 void require_sums(const NodeView&, std::size_t i, const Shape& expected);
 
-inline constexpr std::string_view kSecondDerivative = "second derivatives are not taken";
-
 }  // namespace rehearsal::graph
