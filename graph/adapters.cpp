@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/error.hpp"
-#include "graph/builder.hpp"
+#include "graph/graph_copy.hpp"
 #include "graph/op_schema.hpp"
 #include "graph/parameter_use.hpp"
 
@@ -17,28 +17,20 @@ namespace {
 bool matches(const std::string& glob, const std::string& name) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; }
 
 /// Copies a model node by node and puts adapters behind its products.
-class Adapting {
+class Adapting : GraphCopy {
  public:
   Adapting(const Graph& model, const AdapterOptions& options)
-      : model_(model), options_(options), copy_(model.tensors().size(), TensorId::None), matched_(options.targets.size(), false) {}
+      : GraphCopy(model), options_(options), matched_(options.targets.size(), false) {}
 
   AdaptedModel build() && {
-    for (const TensorId t : model_.inputs()) copy_[index(t)] = builder_.add_input(model_[t].name, model_[t].type);
-    for (std::size_t i = 0; i < model_.tensors().size(); ++i) {
-      const Tensor& tensor = model_.tensors()[i];
-      if (tensor.producer != NodeId::None || tensor.role == TensorRole::Input) continue;
-      const TensorRole role = tensor.role == TensorRole::Parameter ? TensorRole::Frozen : tensor.role;
-      copy_[i] = builder_.add_stored(tensor.name, tensor.type, role, tensor.contents);
-    }
-    for (const Node& node : model_.nodes()) add(node);
-    for (std::size_t i = 0; i < model_.tensors().size(); ++i)
-      if (const TensorId storage = model_.tensors()[i].stored_in; storage != TensorId::None)
-        builder_.set_stored_in(copy_[i], copy_[index(storage)]);
+    copy_inputs();
+    copy_stored([&](TensorId, const Tensor& t) {
+      return builder_.add_stored(t.name, t.type, t.role == TensorRole::Parameter ? TensorRole::Frozen : t.role, t.contents);
+    });
+    for (const Node& node : original_.nodes()) add(node);
+    copy_updates();
     require_matches();
-    std::vector<TensorId> outputs;
-    for (const TensorId t : model_.outputs()) outputs.push_back(copy_[index(t)]);
-    builder_.set_outputs(std::move(outputs));
-    return {std::move(builder_).build(), static_cast<std::int64_t>(adapters_.size())};
+    return {finish(), static_cast<std::int64_t>(adapters_.size())};
   }
 
  private:
@@ -48,13 +40,13 @@ class Adapting {
 
   bool is_target(const Node& node, TensorId weight) {
     if (options_.targets.empty()) {
-      const auto& outputs = model_.outputs();
-      return model_[weight].type.shape.size() == 2 && std::ranges::find(outputs, node.outputs[0]) == outputs.end();
+      const auto& outputs = original_.outputs();
+      return original_[weight].type.shape.size() == 2 && std::ranges::find(outputs, node.outputs[0]) == outputs.end();
     }
     bool any = false;
     for (std::size_t i = 0; i < options_.targets.size(); ++i) {
       const auto& glob = options_.targets[i];
-      const bool named = matches(glob, model_[weight].name) || matches(glob, node.name);
+      const bool named = matches(glob, original_[weight].name) || matches(glob, node.name);
       matched_[i] = matched_[i] || named;
       any = any || named;
     }
@@ -62,19 +54,14 @@ class Adapting {
   }
 
   void add(const Node& node) {
-    const TensorId weight = weight_of_product(model_, node);
+    const TensorId weight = weight_of_product(original_, node);
     const bool adapted = weight != TensorId::None && is_target(node, weight);
-    std::vector<TensorId> inputs;
-    for (const TensorId t : node.inputs) inputs.push_back(t == TensorId::None ? t : copy_[index(t)]);
-    GraphBuilder::NodeOptions options;
-    options.name = node.name;
-    options.phase = node.phase;
-    for (const TensorId t : node.outputs) options.output_names.push_back(t == TensorId::None ? "" : model_[t].name);
+    const auto inputs = copied(node.inputs);
+    auto options = options_of(node);
     if (adapted) options.output_names[0] += ".frozen";
     const auto results = builder_.add(schema(node).name, inputs, node.attributes, options);
-    for (std::size_t i = 0; i < node.outputs.size(); ++i)
-      if (node.outputs[i] != TensorId::None) copy_[index(node.outputs[i])] = results[i];
-    if (adapted) copy_[index(node.outputs[0])] = sum(node, weight, inputs[0], results[0]);
+    put_results(node, results);
+    if (adapted) put(node.outputs[0], sum(node, weight, inputs[0], results[0]));
   }
 
   /// y + scale (x A) B under the name that y had.
@@ -90,13 +77,13 @@ class Adapting {
     if (scale != 1) inner = builder_.add("Mul", {inner, factor(scale)}, {}, named(".lora_scale")).front();
     const TensorId outer = builder_.add("MatMul", {inner, adapter.b}, {}, named(".lora_B")).front();
     auto options = named(".lora_sum");
-    options.output_names = {model_[node.outputs[0]].name};
+    options.output_names = {original_[node.outputs[0]].name};
     return builder_.add("Add", {y, outer}, {}, options).front();
   }
 
   Adapter adapter_of(const Node& node, TensorId weight) {
-    const Tensor& tensor = model_[weight];
-    Shape a = model_[node.inputs[1]].type.shape;
+    const Tensor& tensor = original_[weight];
+    Shape a = original_[node.inputs[1]].type.shape;
     if (node.attributes.integer("trans_b", 0) != 0) std::swap(a[a.size() - 2], a.back());
     // A matrix that products read both ways, as an autoencoder's, has one for either.
     const auto [known, added] = adapters_.try_emplace({weight, a});
@@ -129,10 +116,7 @@ class Adapting {
     if (adapters_.empty()) throw Refusal("the model has no matrix that activations are multiplied with, so adapters have no place");
   }
 
-  const Graph& model_;
   const AdapterOptions& options_;
-  GraphBuilder builder_;
-  std::vector<TensorId> copy_;
   std::vector<bool> matched_;
   std::map<std::pair<TensorId, Shape>, Adapter> adapters_;  ///< by the weight and how it is read: [in, out]
   TensorId factor_ = TensorId::None;

@@ -1,6 +1,6 @@
 #include "graph/evaluation_graph.hpp"
 
-#include "graph/builder.hpp"
+#include "graph/graph_copy.hpp"
 #include "graph/loss_choice.hpp"
 #include "graph/op_schema.hpp"
 
@@ -8,70 +8,44 @@ namespace rehearsal::graph {
 namespace {
 
 /// Copies the forward nodes of a model, each as it works after training.
-class AfterTraining {
+class AfterTraining : GraphCopy {
  public:
-  explicit AfterTraining(const Graph& model) : model_(model), readers_(model.consumers()), copy_(model.tensors().size(), TensorId::None) {}
+  explicit AfterTraining(const Graph& model) : GraphCopy(model), readers_(model.consumers()) {}
 
   Graph build() && {
-    for (const TensorId t : model_.inputs()) copy_[index(t)] = builder_.add_input(model_[t].name, model_[t].type);
-    for (std::size_t i = 0; i < model_.tensors().size(); ++i) {
-      const Tensor& tensor = model_.tensors()[i];
-      if (tensor.producer == NodeId::None && tensor.role != TensorRole::Input && tensor.role != TensorRole::Slot)
-        copy_[i] = builder_.add_stored(tensor.name, tensor.type, tensor.role, tensor.contents);
-    }
-    for (const Node& node : model_.nodes())
+    copy_inputs();
+    copy_stored();
+    for (const Node& node : original_.nodes())
       if (node.phase == Phase::Forward) add(node);
-    std::vector<TensorId> outputs;
-    for (const TensorId t : model_.outputs()) outputs.push_back(copy_[index(t)]);
-    builder_.set_outputs(std::move(outputs));
-    return std::move(builder_).build();
+    return finish();
   }
 
  private:
-  [[nodiscard]] TensorId copied(TensorId t) const { return t == TensorId::None ? t : copy_[index(t)]; }
-
   void add(const Node& node) {
     if (has(schema(node).traits, Trait::TrainingOnly)) {
-      copy_[index(node.outputs[0])] = copied(node.inputs[0]);
+      put(node.outputs[0], copied(node.inputs[0]));
       return;
     }
     if (schema(node).name == "BatchNormApply") {
       if (const Node* running = running_of(node.inputs[1])) return add_inference(node, *running);
     }
-    std::vector<TensorId> inputs;
-    for (const TensorId t : node.inputs) inputs.push_back(copied(t));
-    store(node, builder_.add(schema(node).name, std::move(inputs), node.attributes, named(node)));
+    put_results(node, builder_.add(schema(node).name, copied(node.inputs), node.attributes, options_of(node)));
   }
 
   /// The node that updates running statistics from these sums; nullptr when none are kept.
   [[nodiscard]] const Node* running_of(TensorId sums) const {
     for (const NodeId n : readers_[index(sums)])
-      if (schema(model_[n]).name == "BatchNormRunning") return &model_[n];
+      if (schema(original_[n]).name == "BatchNormRunning") return &original_[n];
     return nullptr;
   }
 
   void add_inference(const Node& node, const Node& running) {
     const std::vector<TensorId> inputs = {copied(node.inputs[0]), copied(node.inputs[2]), copied(node.inputs[3]), copied(running.inputs[1]),
                                           copied(running.inputs[2])};
-    store(node, builder_.add("BatchNormInference", inputs, {{"epsilon", node.attributes.number("epsilon", 1e-5)}}, named(node)));
+    put_results(node, builder_.add("BatchNormInference", inputs, {{"epsilon", node.attributes.number("epsilon", 1e-5)}}, options_of(node)));
   }
 
-  [[nodiscard]] GraphBuilder::NodeOptions named(const Node& node) const {
-    GraphBuilder::NodeOptions options;
-    options.name = node.name;
-    for (const TensorId t : node.outputs) options.output_names.push_back(t == TensorId::None ? "" : model_[t].name);
-    return options;
-  }
-
-  void store(const Node& node, const std::vector<TensorId>& results) {
-    for (std::size_t i = 0; i < node.outputs.size(); ++i)
-      if (node.outputs[i] != TensorId::None) copy_[index(node.outputs[i])] = results[i];
-  }
-
-  const Graph& model_;
   std::vector<std::vector<NodeId>> readers_;
-  GraphBuilder builder_;
-  std::vector<TensorId> copy_;
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "graph/builder.hpp"
+#include "graph/graph_copy.hpp"
 #include "graph/op_schema.hpp"
 #include "graph/training.hpp"
 
@@ -93,42 +93,33 @@ class KeptInF32 {
 };
 
 /// Copies a model node by node, with casts where f32 and 16 bits meet.
-class Narrowing {
+class Narrowing : GraphCopy {
  public:
   Narrowing(const Graph& model, const KeptInF32& kept, DType dtype)
-      : model_(model), kept_(kept), dtype_(dtype), copy_(model.tensors().size(), TensorId::None), narrow_(narrow_sources()) {}
+      : GraphCopy(model), kept_(kept), dtype_(dtype), narrow_(narrow_sources()) {}
 
   Graph build() && {
-    for (const TensorId t : model_.inputs()) copy_[index(t)] = builder_.add_input(model_[t].name, type_of(t));
-    for (std::size_t i = 0; i < model_.tensors().size(); ++i) {
-      const Tensor& tensor = model_.tensors()[i];
-      if (tensor.producer == NodeId::None && tensor.role != TensorRole::Input)
-        copy_[i] = builder_.add_stored(tensor.name, type_of(static_cast<TensorId>(i)), tensor.role, tensor.contents);
-    }
-    for (std::size_t n = 0; n < model_.nodes().size(); ++n) add(model_.nodes()[n], kept_[n]);
-    for (std::size_t i = 0; i < model_.tensors().size(); ++i) {
-      const TensorId storage = model_.tensors()[i].stored_in;
-      if (storage != TensorId::None) builder_.set_stored_in(copy_[i], copy_[index(storage)]);
-    }
-    std::vector<TensorId> outputs;
-    for (const TensorId t : model_.outputs()) outputs.push_back(copy_[index(t)]);
-    builder_.set_outputs(std::move(outputs));
-    return std::move(builder_).build();
+    const auto type = [&](TensorId t) { return type_of(t); };
+    copy_inputs(type);
+    copy_stored([&](TensorId i, const Tensor& t) { return builder_.add_stored(t.name, type(i), t.role, t.contents); });
+    for (std::size_t n = 0; n < original_.nodes().size(); ++n) add(original_.nodes()[n], kept_[n]);
+    copy_updates();
+    return finish();
   }
 
  private:
   /// Of what no node makes: whether it is narrow. It stays f32 when only nodes that are kept read it.
   [[nodiscard]] std::vector<bool> narrow_sources() const {
-    std::vector<bool> narrow(model_.tensors().size(), false), read(model_.tensors().size(), false);
-    for (std::size_t n = 0; n < model_.nodes().size(); ++n) {
-      for (const TensorId t : model_.nodes()[n].inputs) {
+    std::vector<bool> narrow(original_.tensors().size(), false), read(original_.tensors().size(), false);
+    for (std::size_t n = 0; n < original_.nodes().size(); ++n) {
+      for (const TensorId t : original_.nodes()[n].inputs) {
         if (t == TensorId::None) continue;
         read[index(t)] = true;
         if (!kept_[n]) narrow[index(t)] = true;
       }
     }
     for (std::size_t i = 0; i < narrow.size(); ++i) {
-      const Tensor& tensor = model_.tensors()[i];
+      const Tensor& tensor = original_.tensors()[i];
       if (!read[i]) narrow[i] = true;
       if (tensor.type.dtype != DType::F32 || tensor.role == TensorRole::State || tensor.producer != NodeId::None) narrow[i] = false;
     }
@@ -136,7 +127,7 @@ class Narrowing {
   }
 
   [[nodiscard]] TensorType type_of(TensorId t) const {
-    TensorType type = model_[t].type;
+    TensorType type = original_[t].type;
     if (narrow_[index(t)]) type.dtype = dtype_;
     return type;
   }
@@ -155,24 +146,18 @@ class Narrowing {
     std::vector<TensorId> inputs;
     for (const TensorId t : node.inputs) {
       const DType wanted = kept ? DType::F32 : dtype_;
-      TensorId operand = t == TensorId::None ? t : copy_[index(t)];
-      if (t != TensorId::None && model_[t].type.dtype == DType::F32 && model_[t].role != TensorRole::State &&
+      TensorId operand = copied(t);
+      if (t != TensorId::None && original_[t].type.dtype == DType::F32 && original_[t].role != TensorRole::State &&
           builder_.type(operand).dtype != wanted)
         operand = converted(operand, wanted);
       inputs.push_back(operand);
     }
-    GraphBuilder::NodeOptions options;
-    options.name = node.name;
-    options.phase = node.phase;
-    for (const TensorId t : node.outputs) options.output_names.push_back(t == TensorId::None ? "" : model_[t].name);
-    const auto results = builder_.add(schema(node).name, std::move(inputs), kept ? node.attributes : narrowed(node), options);
-    for (std::size_t i = 0; i < node.outputs.size(); ++i)
-      if (node.outputs[i] != TensorId::None) copy_[index(node.outputs[i])] = results[i];
+    put_results(node, builder_.add(schema(node).name, std::move(inputs), kept ? node.attributes : narrowed(node), options_of(node)));
   }
 
   [[nodiscard]] Attributes narrowed(const Node& node) const {
     Attributes attributes = node.attributes;
-    if (node.inputs.empty() && model_[node.outputs.front()].type.dtype == DType::F32) attributes.set("dtype", std::string(name(dtype_)));
+    if (node.inputs.empty() && original_[node.outputs.front()].type.dtype == DType::F32) attributes.set("dtype", std::string(name(dtype_)));
     for (const std::string_view key : kNarrowTypeTypeAttributes) {
       const auto* value = attributes.find(key);
       const auto* text = value ? std::get_if<std::string>(value) : nullptr;
@@ -181,11 +166,8 @@ class Narrowing {
     return attributes;
   }
 
-  const Graph& model_;
   const KeptInF32& kept_;
   DType dtype_;
-  GraphBuilder builder_;
-  std::vector<TensorId> copy_;
   std::vector<bool> narrow_;
   std::map<std::pair<TensorId, DType>, TensorId> converted_;  ///< casts by what they read and make
 };

@@ -264,11 +264,6 @@ const OptimizerRow kOptimizersRows[] = {
      begin_kfac},
 };
 
-template <class Rows>
-std::string optimizers_names_of(const Rows& rows) {
-  return joined(rows, ", ", [](const auto& row) { return row.name; });
-}
-
 /// Which values an equation makes sense for.
 struct ValueRule {
   std::string_view right;  ///< what a value must be
@@ -320,7 +315,8 @@ OptimizerSettings completed(const OptimizerSettings& settings) {
   for (const auto& [name, value] : settings.values) {
     const auto known = all.values.find(name);
     if (known == all.values.end())
-      throw BadInput("optimizer " + settings.name, "takes no '" + name + "'; it takes " + optimizers_names_of(row.parameters));
+      throw BadInput("optimizer " + settings.name,
+                     "takes no '" + name + "'; it takes " + joined(row.parameters, ", ", &Hyperparameter::name));
     check_value(row, name, value);
     known->second = value;
   }

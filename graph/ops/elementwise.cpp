@@ -389,35 +389,20 @@ void add_unary(std::vector<OpSchema>& rows) {
   }
 }
 
+/// `add` with each function as its template argument.
 template <class... F>
-void add_unaries(std::vector<OpSchema>& rows, scalar::List<F...>) {
-  (add_unary<F>(rows), ...);
-}
-template <class... F>
-void add_binaries(std::vector<OpSchema>& rows, scalar::List<F...>) {
-  (rows.push_back(binary_row<F>()), ...);
-}
-template <class... F>
-void add_connectives(std::vector<OpSchema>& rows, scalar::List<F...>) {
-  (rows.push_back(connective_row<F>()), ...);
-}
-template <class... F>
-void add_bit_functions(std::vector<OpSchema>& rows, scalar::List<F...>) {
-  (rows.push_back(bit_row<F>()), ...);
-}
-template <class... F>
-void add_operand_gradients(std::vector<OpSchema>& rows, scalar::List<F...>) {
-  (rows.push_back(gradient_row<F>(F::name, F::description)), ...);
+void for_each_function(scalar::List<F...>, const auto& add) {
+  (add.template operator()<F>(), ...);
 }
 
 std::vector<OpSchema> make_rows() {
   std::vector<OpSchema> rows;
-  add_unaries(rows, scalar::Unaries{});
-  add_binaries(rows, scalar::Binaries{});
-  add_binaries(rows, scalar::Comparisons{});
-  add_connectives(rows, scalar::Connectives{});
-  add_bit_functions(rows, scalar::BitFunctions{});
-  add_operand_gradients(rows, scalar::OperandGradients{});
+  for_each_function(scalar::Unaries{}, [&]<class F>() { add_unary<F>(rows); });
+  for_each_function(scalar::Binaries{}, [&]<class F>() { rows.push_back(binary_row<F>()); });
+  for_each_function(scalar::Comparisons{}, [&]<class F>() { rows.push_back(binary_row<F>()); });
+  for_each_function(scalar::Connectives{}, [&]<class F>() { rows.push_back(connective_row<F>()); });
+  for_each_function(scalar::BitFunctions{}, [&]<class F>() { rows.push_back(bit_row<F>()); });
+  for_each_function(scalar::OperandGradients{}, [&]<class F>() { rows.push_back(gradient_row<F>(F::name, F::description)); });
   rows.push_back(where_row());
   rows.push_back(cast_row());
   return rows;

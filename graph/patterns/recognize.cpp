@@ -2,7 +2,7 @@
 #include <map>
 #include <set>
 
-#include "graph/builder.hpp"
+#include "graph/graph_copy.hpp"
 #include "graph/patterns/matcher.hpp"
 
 namespace rehearsal::graph {
@@ -11,37 +11,19 @@ namespace {
 using Matches = std::map<NodeId, Recognized>;
 
 /// Copies a graph, with recognized nodes in place of the last node of each pattern. What only the pattern read goes.
-class Rewriting {
+class Rewriting : GraphCopy {
  public:
-  Rewriting(const Graph& graph, const Matches& matches) : graph_(graph), matches_(matches), copy_(graph.tensors().size(), TensorId::None) {}
+  Rewriting(const Graph& graph, const Matches& matches) : GraphCopy(graph), matches_(matches) {}
 
   Graph build() && {
-    for (std::size_t i = 0; i < graph_.tensors().size(); ++i) {
-      const Tensor& tensor = graph_.tensors()[i];
-      if (tensor.producer == NodeId::None && tensor.role != TensorRole::Input)
-        copy_[i] = builder_.add_stored(tensor.name, tensor.type, tensor.role, tensor.contents);
-    }
-    for (const TensorId t : graph_.inputs()) copy_[index(t)] = builder_.add_input(graph_[t].name, graph_[t].type);
-    for (std::size_t n = 0; n < graph_.nodes().size(); ++n) add(static_cast<NodeId>(n));
-    for (std::size_t i = 0; i < graph_.tensors().size(); ++i) {
-      const Tensor& tensor = graph_.tensors()[i];
-      if (tensor.stored_in != TensorId::None) builder_.set_stored_in(copy_[i], copied(tensor.stored_in));
-    }
-    std::vector<TensorId> outputs;
-    for (const TensorId t : graph_.outputs()) outputs.push_back(copied(t));
-    builder_.set_outputs(std::move(outputs));
-    return std::move(builder_).build();
+    copy_stored();
+    copy_inputs();
+    for (std::size_t n = 0; n < original_.nodes().size(); ++n) add(static_cast<NodeId>(n));
+    copy_updates();
+    return finish();
   }
 
  private:
-  [[nodiscard]] TensorId copied(TensorId t) const { return t == TensorId::None ? t : copy_[index(t)]; }
-
-  [[nodiscard]] std::vector<TensorId> copied(const std::vector<TensorId>& all) const {
-    std::vector<TensorId> result;
-    for (const TensorId t : all) result.push_back(copied(t));
-    return result;
-  }
-
   std::vector<TensorId> inputs_of(const Recognized& match) {
     std::vector<TensorId> inputs = copied(match.inputs);
     for (std::size_t i = 0; i < match.shapes.size(); ++i)
@@ -50,32 +32,25 @@ class Rewriting {
   }
 
   void add(NodeId n) {
-    const Node& node = graph_[n];
-    GraphBuilder::NodeOptions options;
-    options.name = node.name;
-    options.phase = node.phase;
+    const Node& node = original_[n];
+    auto options = options_of(node);
     const auto match = matches_.find(n);
     const bool another = match != matches_.end() && match->second.op != schema(node).name;
     if (another) {
       options.name += "/recognized";  // no result of the file has such a name
+      options.output_names.clear();
       const TensorId fused = builder_.add(match->second.op, inputs_of(match->second), match->second.attributes, options).front();
-      builder_.rename(fused, graph_[node.outputs[0]].name);
-      copy_[index(node.outputs[0])] = fused;
+      builder_.rename(fused, original_[node.outputs[0]].name);
+      put(node.outputs[0], fused);
       return;
     }
-    for (const TensorId t : node.outputs) options.output_names.push_back(t == TensorId::None ? "" : graph_[t].name);
     const auto results = match == matches_.end()
                              ? builder_.add(schema(node).name, copied(node.inputs), node.attributes, options)
                              : builder_.add(match->second.op, inputs_of(match->second), match->second.attributes, options);
-    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      if (node.outputs[i] != TensorId::None) copy_[index(node.outputs[i])] = results[i];
-    }
+    put_results(node, results);
   }
 
-  const Graph& graph_;
   const Matches& matches_;
-  GraphBuilder builder_;
-  std::vector<TensorId> copy_;
 };
 
 }  // namespace

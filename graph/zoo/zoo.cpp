@@ -15,17 +15,12 @@ namespace {
 
 constexpr std::string_view kPrefix = "zoo:";
 
-template <class Rows>
-std::string zoo_names_of(const Rows& rows) {
-  return joined(rows, ", ", [](const auto& row) { return row.name; });
-}
-
 const ZooParameter& parameter_named(const ZooRow& row, std::string_view name) {
   const auto names = names_of_rows(row.parameters, &ZooParameter::name);
   const auto found = find_name(name, names);
   if (!found)
     throw BadInput("zoo:" + std::string(row.name),
-                   "takes no '" + std::string(name) + "'" + suggestion(name, names) + " It takes " + zoo_names_of(row.parameters));
+                   "takes no '" + std::string(name) + "'" + suggestion(name, names) + " It takes " + joined(names));
   return *std::ranges::find(row.parameters, *found, &ZooParameter::name);
 }
 
