@@ -18,7 +18,6 @@ namespace {
 
 using costmodel::FrameworkProfile;
 using plan::RecomputeRule;
-using predict::frameworks::Recipe;
 
 constexpr int kLargestDegree = 10'000'000;
 

@@ -197,9 +197,6 @@ void read_type(MegatronReader& r) {
 }
 
 void read_optimizer(MegatronReader& r) {
-  struct Value {
-    const char *flag, *ours;
-  };
   const auto name = r.flags.text("--optimizer").value_or("adam");
   auto& optimizer = r.found.job.optimizer;
   const double decay = r.flags.number("--weight-decay").value_or(0.01);

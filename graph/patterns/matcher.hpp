@@ -63,12 +63,8 @@ struct Normalized {
   double epsilon = 0;
 };
 
-[[nodiscard]] std::optional<Recognized> match_layer_normalization(const PatternMatcher&, const Node&);
-[[nodiscard]] std::optional<Recognized> match_rms_normalization(const PatternMatcher&, const Node&);
-[[nodiscard]] std::optional<Recognized> match_gelu(const PatternMatcher&, const Node&);
-[[nodiscard]] std::optional<Recognized> match_attention(const PatternMatcher&, const Node&);
-[[nodiscard]] std::optional<Recognized> match_rotary_embedding(const PatternMatcher&, const Node&);
-[[nodiscard]] std::optional<Recognized> match_roll(const PatternMatcher&, const Node&);
-[[nodiscard]] std::optional<Recognized> match_transposed_weight(const PatternMatcher&, const Node&);
+using PatternRule = std::optional<Recognized>(const PatternMatcher&, const Node&);
+PatternRule match_layer_normalization, match_rms_normalization, match_gelu, match_attention, match_rotary_embedding, match_roll,
+    match_transposed_weight;
 
 }  // namespace rehearsal::graph

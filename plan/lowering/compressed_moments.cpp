@@ -10,7 +10,6 @@
 namespace rehearsal::plan {
 
 using graph::NodeId;
-using graph::TensorId;
 
 namespace {
 

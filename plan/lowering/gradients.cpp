@@ -8,7 +8,6 @@
 namespace rehearsal::plan {
 
 using graph::NodeId;
-using graph::Phase;
 using graph::TensorId;
 
 void RoleBuilder::plan_gradients() {
