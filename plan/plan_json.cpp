@@ -33,7 +33,7 @@ json value_in_json(const PlanKey& row, const Plan& plan) {
 }
 
 /// Throws BadInput saying which kind of value is right.
-std::string text_of(const PlanKey& row, const json& value) {
+std::string key_text_of(const PlanKey& row, const json& value) {
   if (value.is_string() && (row.kind == KeyKind::Text || value == "auto")) return value.get<std::string>();
   switch (row.kind) {
     case KeyKind::Integer:
@@ -70,7 +70,7 @@ void read_section(Plan& plan, const std::string& path, const std::string& sectio
       if (row->kind == KeyKind::Names)
         read_names(plan, *row, value);
       else
-        set_plan_key(plan, *row, text_of(*row, value));
+        set_plan_key(plan, *row, key_text_of(*row, value));
     } catch (const BadInput& problem) {
       refuse(path, section + "." + key, problem.what());
     }

@@ -19,7 +19,8 @@ constexpr double kPackedTreesAssumedElementBytes = 4;  ///< the closed form know
 constexpr int kRounds = 600;                           ///< of the packing
 constexpr double kStep = 0.04;                         ///< by how much a used link becomes longer; smaller packs tighter in more rounds
 constexpr double kSmallestShare = 0.02;                ///< trees below cost more messages than they carry
-constexpr int kMostRanks = kMostKnownMembers;  ///< of the table's row: larger groups are nodes of equal devices, for which there are rings
+constexpr int kMostPackedRanks =
+    kMostKnownMembers;  ///< of the table's row: larger groups are nodes of equal devices, for which there are rings
 
 int packed_trees_chunks_of(std::int64_t count) {
   return static_cast<int>(std::clamp<std::int64_t>(count / kPackedTreesChunkElements, 1, kPackedTreesMostChunks));
@@ -251,14 +252,14 @@ Wiring usual_wiring(int ranks) {
 const PackedTrees& usual_trees(int ranks) {
   static const auto all = [] {
     std::vector<PackedTrees> trees;
-    for (int n = 0; n <= kMostRanks; ++n) trees.emplace_back(usual_wiring(n));
+    for (int n = 0; n <= kMostPackedRanks; ++n) trees.emplace_back(usual_wiring(n));
     return trees;
   }();
   return all[static_cast<std::size_t>(ranks)];
 }
 
 std::vector<CollectiveStep> packed_tree_steps(int rank, int ranks, std::int64_t count, int per_node) {
-  if (ranks > kMostRanks) return hierarchical_all_reduce().steps(rank, ranks, count, per_node);
+  if (ranks > kMostPackedRanks) return hierarchical_all_reduce().steps(rank, ranks, count, per_node);
   return usual_trees(ranks).steps(rank, count);
 }
 
@@ -353,7 +354,7 @@ class SlotLoads {
 };
 
 Seconds packed_trees_time_of(int ranks, Bytes size, const CollectiveLinks& links) {
-  if (ranks > kMostRanks) return hierarchical_all_reduce().closed_form(ranks, size, links);
+  if (ranks > kMostPackedRanks) return hierarchical_all_reduce().closed_form(ranks, size, links);
   const SlotLoads loads(ranks, links);
   return usual_trees(ranks).time(size, [&](auto messages, Bytes chunk) { return loads.ends_of(messages, chunk); });
 }
