@@ -65,9 +65,9 @@ class Player final : public Schedule {
     states_[n].phase = JobPhase::Waiting;
   }
 
-  ScheduleOutcome play(Policy& policy) {
+  ScheduleOutcome play(Policy& policy, bool slices) {
     for (std::size_t events = 0;; ++events) {
-      if (events == kMostEvents) refuse_endless();
+      if (events == kMostEvents) refuse_endless(slices);
       take_arrivals();
       end_jobs();
       policy.decide(*this);
@@ -82,12 +82,13 @@ class Player final : public Schedule {
 
  private:
   /// Jobs that lose their devices before they have started again get nothing done.
-  [[noreturn]] void refuse_endless() const {
+  [[noreturn]] void refuse_endless(bool slices) const {
     double slowest = 0;
     for (const auto& s : states_)
       if (s.begun) slowest = std::max(slowest, restart_of(*s.job, s.job->devices).value());
-    throw Refusal("the schedule has not ended at " + to_text(now_) + ", after " + std::to_string(kMostEvents) +
-                  " events: devices are given anew so often that jobs get little done; a job takes up to " + to_text(Seconds(slowest)) +
+    const auto so_far = "the schedule has not ended at " + to_text(now_) + ", after " + std::to_string(kMostEvents) + " events";
+    if (!slices) throw Refusal(so_far + "; play fewer jobs, or a shorter part of their time");
+    throw Refusal(so_far + ": devices are given anew so often that jobs get little done; a job takes up to " + to_text(Seconds(slowest)) +
                   " to start again, and --slice should be many times that");
   }
 
@@ -120,10 +121,16 @@ class Player final : public Schedule {
       if (s.phase == JobPhase::Coming && s.job->arrival <= now_) s.phase = JobPhase::Waiting;
   }
 
+  /// Nothing is left, or so little that the clock cannot show it: after a year it has seconds to eight digits, and would stand still.
+  [[nodiscard]] bool has_ended(const JobState& s) const {
+    if (s.left <= kEnded * std::max(1.0, s.job->steps)) return true;
+    return s.trains_from <= now_ && now_ + s.step * s.left == now_;
+  }
+
   void end_jobs() {
     for (std::size_t n = 0; n < states_.size(); ++n) {
       auto& s = states_[n];
-      if (s.phase != JobPhase::Running || s.left > kEnded * std::max(1.0, s.job->steps)) continue;
+      if (s.phase != JobPhase::Running || !has_ended(s)) continue;
       leave(n);
       s.phase = JobPhase::Done;
       s.finish = now_;
@@ -194,7 +201,7 @@ class Player final : public Schedule {
       const Seconds taken = s.finish - s.job->arrival;
       auto& j = outcomes_[n];
       j = {.start = s.first_start, .finish = s.finish, .waited = taken - held_by(n), .served = s.served, .restarts = s.restarts};
-      j.fairness = finish_time_fairness(s, taken, s.contenders / taken.value(), cluster_.devices());
+      if (taken.value() > 0) j.fairness = finish_time_fairness(s, taken, s.contenders / taken.value(), cluster_.devices());
       j.slowed = trained_alone_[n].value() > 0 ? trained_[n] / trained_alone_[n] : 1;
       shares.push_back(1 / j.fairness);
     }
@@ -239,7 +246,7 @@ ScheduleOutcome play(std::span<const Job> jobs, const platforms::Platform& platf
       if (!pace.power) pace.power = platform.nodes.front().device.busy_power.value * devices;
   Player player(known, platform);
   const auto policy = row.make(settings);
-  auto outcome = player.play(*policy);
+  auto outcome = player.play(*policy, row.slices);
   outcome.policy = std::string(row.name);
   return outcome;
 }

@@ -22,7 +22,7 @@ struct JobOutcome {
   Seconds start, finish;
   Seconds waited;       ///< without devices, from its arrival on
   Seconds served;       ///< device-seconds
-  double fairness = 1;  ///< finish-time fairness
+  double fairness = 1;  ///< finish-time fairness; of a job that the clock does not see: 1
   double slowed = 1;    ///< time that it held devices and trained, over that of as many steps with nobody beside it
   int restarts = 0;     ///< it lost its devices, or got others
 };

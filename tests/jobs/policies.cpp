@@ -157,3 +157,40 @@ TEST_CASE("what the cluster cannot have is refused by the job's name") {
   platform.nodes.push_back(platform.nodes.front());
   CHECK_THROWS_WITH(play(std::vector{job_of("a", 0, 2, 1)}, platform, policy_named("fifo"), {}), contains("equal nodes"));
 }
+
+TEST_CASE("short jobs end however late it is") {
+  // After 1000.3 days the clock goes in steps of 1.5e-8 s, which 1.3 s are no multiple of.
+  const double late = 1000.3 * 86'400;
+  for (const auto& policy : policy_table()) {
+    INFO(policy.name);
+    const auto o = played({job_of("late", late, 1, 1, 1.3), job_of("after", late + 2, 1, 3, 0.7)}, policy.name);
+    CHECK(o.jobs[0].finish.value() - late == Approx(1.3).margin(1e-7));
+    CHECK(o.jobs[1].finish.value() - late == Approx(2 + 2.1).margin(1e-7));
+    // A nanosecond is nothing then, and nobody has been treated unfairly.
+    const auto shortest = played({job_of("shortest", late, 1, 1, 1e-9)}, policy.name);
+    CHECK(shortest.jobs[0].finish.value() == late);
+    CHECK(shortest.jobs[0].fairness == 1);
+    CHECK(shortest.jain == 1);
+  }
+}
+
+namespace {
+
+/// Starts what has room, and wants to be asked again at once.
+class Restless final : public Policy {
+ public:
+  void decide(Schedule& schedule) override {
+    for (const auto job : schedule.waiting()) schedule.start_where_room(job);
+  }
+  [[nodiscard]] std::optional<Seconds> wake(const Schedule& schedule) const override { return schedule.now(); }
+};
+
+}  // namespace
+
+TEST_CASE("a schedule without an end is refused, without --slice where devices are not given anew after one") {
+  const PolicyRow restless{.name = "restless", .description = "", .make = [](const PolicySettings&) -> std::unique_ptr<Policy> {
+                             return std::make_unique<Restless>();
+                           }};
+  CHECK_THROWS_WITH(play(std::vector{job_of("a", 0, 1, 1)}, cluster_of(1), restless, {}),
+                    contains("the schedule has not ended at 0 s") && !contains("--slice"));
+}
