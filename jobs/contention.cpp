@@ -23,6 +23,12 @@ Seconds Contention::checkpoint_time(const Job& job, int devices) const {
   return knows_storage() ? Seconds(job.checkpoint.value() / storage_demand(devices)) : Seconds(0);
 }
 
+double Contention::writing(const Job& job, int devices) const {
+  return job.checkpoint_every ? checkpoint_time(job, devices) / *job.checkpoint_every : 0;
+}
+
+Seconds Contention::step_alone(const Job& job, int devices) const { return job.pace(devices).step * (1 + writing(job, devices)); }
+
 Contention::Demand Contention::demand_of(const Devices& devices) const {
   Demand demand;
   const auto count = static_cast<int>(devices.size());
@@ -57,8 +63,8 @@ std::vector<Seconds> Contention::steps(std::span<const Placed> placed) const {
   for (const auto& p : placed) {
     const int count = static_cast<int>(p.devices.size());
     const auto& pace = p.job->pace(count);
-    const double writing = p.job->checkpoint_every ? checkpoint_time(*p.job, count) / *p.job->checkpoint_every : 0;
-    Sharing s{demand_of(p.devices), pace.on_network / pace.step / (1 + writing), storage_demand(count), writing / (1 + writing)};
+    const double share = writing(*p.job, count);
+    Sharing s{demand_of(p.devices), pace.on_network / pace.step / (1 + share), storage_demand(count), share / (1 + share)};
     for (const auto& [link, rate] : s.demand) offered[link] += s.on_network * rate;
     stored += s.on_storage * s.storage;
     sharing.push_back(std::move(s));
@@ -72,11 +78,8 @@ std::vector<Seconds> Contention::steps(std::span<const Placed> placed) const {
     const auto& job = *placed[n].job;
     const int count = static_cast<int>(placed[n].devices.size());
     const auto& pace = job.pace(count);
-    Seconds step = pace.step + pace.on_network * (network - 1);
-    if (job.checkpoint_every)
-      step += pace.step * (checkpoint_time(job, count) / *job.checkpoint_every) *
-              stretched(s.storage, stored - s.on_storage * s.storage, all_storage_.value());
-    steps.push_back(step);
+    const double storage = stretched(s.storage, stored - s.on_storage * s.storage, all_storage_.value());
+    steps.push_back(step_alone(job, count) + pace.on_network * (network - 1) + pace.step * writing(job, count) * (storage - 1));
   }
   return steps;
 }

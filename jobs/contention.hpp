@@ -29,6 +29,10 @@ class Contention {
   /// Writing (or reading) one checkpoint from so many devices with nobody beside it; 0 where the platform does not say how quick storage
   /// is.
   [[nodiscard]] Seconds checkpoint_time(const Job&, int devices) const;
+  /// Of a step, checkpoints included, with nobody beside it: what steps() gives a job that shares nothing, wherever it is.
+  [[nodiscard]] Seconds step_alone(const Job&, int devices) const;
+  /// The whole job on the devices that it asks for, without waiting and sharing.
+  [[nodiscard]] Seconds alone(const Job& job) const { return step_alone(job, job.devices) * job.steps; }
   /// Of a step, checkpoints included, while all of these run.
   [[nodiscard]] std::vector<Seconds> steps(std::span<const Placed>) const;
   [[nodiscard]] bool knows_storage() const { return node_storage_.value() > 0; }
@@ -38,6 +42,8 @@ class Contention {
   using Demand = std::map<std::uint32_t, double>;
   [[nodiscard]] Demand demand_of(const Devices&) const;
   [[nodiscard]] double storage_demand(int devices) const;
+  /// Time of writing over that of training, with nobody beside it.
+  [[nodiscard]] double writing(const Job&, int devices) const;
 
   platforms::Fabric fabric_;
   int per_node_;

@@ -13,7 +13,7 @@ namespace rehearsal::jobs {
 /// That files may ask for.
 inline constexpr int kMostJobs = 10'000, kMostDevicesOfJob = 1'000'000;
 
-/// How a job goes on so many devices, with nobody beside it.
+/// How a job goes on so many devices, with nobody beside it, while it writes no checkpoint (Contention::step_alone() adds those).
 struct Pace {
   Seconds step;
   Seconds on_network;          ///< of the step: it waits for messages between nodes
@@ -38,8 +38,6 @@ struct Job {
   std::optional<Seconds> restart;  ///< from the moment it is given devices again until it trains; nothing: platforms::restart_time_of()
 
   [[nodiscard]] const Pace& pace(int on) const { return paces.at(on); }
-  /// Without waiting, sharing and checkpoints.
-  [[nodiscard]] Seconds alone() const { return pace(devices).step * steps; }
 };
 
 /// How a job is trained that says no step: what is to be predicted.

@@ -29,8 +29,9 @@ class Player final : public Schedule {
       JobState state;
       state.job = &job;
       state.left = job.steps;
-      states_.push_back(state);
       require_possible(job);
+      state.alone = contention_.alone(job);
+      states_.push_back(state);
     }
   }
 
@@ -52,7 +53,7 @@ class Player final : public Schedule {
     s.devices = devices;
     s.since = now_;
     s.trains_from = now_ + (s.begun ? restart_of(*s.job, static_cast<int>(devices.size())) : Seconds(0));
-    s.step = s.job->pace(static_cast<int>(devices.size())).step;
+    s.step = contention_.step_alone(*s.job, static_cast<int>(devices.size()));
     if (!s.begun)
       s.first_start = now_;
     else
@@ -179,7 +180,7 @@ class Player final : public Schedule {
       const double done = std::min(s.left, past / s.step);
       s.left -= done;
       trained_[n] += past;
-      trained_alone_[n] += pace.step * done;
+      trained_alone_[n] += contention_.step_alone(*s.job, count) * done;
     }
     held_ += held * past.value();
     const auto& node = platform_.nodes.front();

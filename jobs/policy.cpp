@@ -19,7 +19,7 @@ bool Schedule::start_where_room(std::size_t job, const Devices& reserved) {
 
 double finish_time_fairness(const JobState& state, Seconds taken, double contenders, int cluster_devices) {
   const double crowded = std::max(1.0, state.job->devices * contenders / cluster_devices);
-  return taken / (state.job->alone() * crowded);
+  return taken / (state.alone * crowded);
 }
 
 }  // namespace rehearsal::jobs

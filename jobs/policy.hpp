@@ -19,6 +19,7 @@ struct JobState {
   const Job* job = nullptr;
   JobPhase phase = JobPhase::Coming;
   double left = 0;                     ///< steps
+  Seconds alone;                       ///< that the whole job takes on what it asks for, without waiting and sharing
   Devices devices;                     ///< that it holds
   Seconds step;                        ///< now, what it shares included
   Seconds trains_from;                 ///< until then it starts again

@@ -9,6 +9,7 @@
 #include "base/names.hpp"
 #include "cli/command.hpp"
 #include "cli/job_paces.hpp"
+#include "jobs/contention.hpp"
 #include "jobs/jobs_json.hpp"
 #include "jobs/schedule_picture.hpp"
 #include "jobs/trace_csv.hpp"
@@ -39,7 +40,7 @@ std::vector<const jobs::PolicyRow*> policies_of(const JobsOptions& o) {
   return rows;
 }
 
-Json job_json(const jobs::Job& job) {
+Json job_json(const jobs::Job& job, const jobs::Contention& contention) {
   const auto& pace = job.pace(job.devices);
   Json j{{"job", job.name},
          {"user", job.user},
@@ -48,7 +49,7 @@ Json job_json(const jobs::Job& job) {
          {"steps", job.steps},
          {"step_seconds", pace.step.value()},
          {"network_share", pace.on_network / pace.step},
-         {"alone_seconds", job.alone().value()}};
+         {"alone_seconds", contention.alone(job).value()}};
   if (!pace.plan.empty()) j["plan"] = pace.plan;
   if (!pace.framework.empty()) j["framework"] = pace.framework;
   return j;
@@ -160,7 +161,8 @@ int play_jobs(const JobsOptions& o, Terminal& terminal) {
               {"devices", platforms::device_count(platform)},
               {"price_basis", costmodel::price_basis(platform, "all nodes are paid until the last job ends")}};
   for (const char* list : {"jobs", "policies", "outcomes"}) result[list] = Json::array();
-  for (const auto& job : all) result["jobs"].push_back(job_json(job));
+  const jobs::Contention contention(platform);
+  for (const auto& job : all) result["jobs"].push_back(job_json(job, contention));
   for (const auto& outcome : outcomes) {
     result["policies"].push_back(outcome_json(outcome, all, platform));
     add_outcomes(result["outcomes"], outcome, all);

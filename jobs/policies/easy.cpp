@@ -34,8 +34,8 @@ class Easy final : public Policy {
     if (head == waiting.size()) return;
     const auto reserved = reservation_for(schedule, schedule.jobs()[waiting[head]].job->devices);
     for (std::size_t n = head + 1; n < waiting.size(); ++n) {
-      const auto& job = *schedule.jobs()[waiting[n]].job;
-      const bool ends_in_time = schedule.now() + job.estimate.value_or(job.alone()) <= reserved.at;
+      const auto& state = schedule.jobs()[waiting[n]];
+      const bool ends_in_time = schedule.now() + state.job->estimate.value_or(state.alone) <= reserved.at;
       schedule.start_where_room(waiting[n], ends_in_time ? Devices() : reserved.devices);
     }
   }

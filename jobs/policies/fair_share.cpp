@@ -18,9 +18,10 @@ class FairSharePolicy final : public Policy {
     auto waiting = schedule.waiting();
     while (!waiting.empty()) {
       const auto next = std::ranges::min_element(waiting, {}, [&](std::size_t n) { return had[schedule.jobs()[n].job->user]; });
-      const auto& job = *schedule.jobs()[*next].job;
+      const auto& state = schedule.jobs()[*next];
+      const auto& job = *state.job;
       // What has just been started counts, or one user would take all that is free.
-      if (schedule.start_where_room(*next)) had[job.user] += job.devices * job.alone().value() / job.weight;
+      if (schedule.start_where_room(*next)) had[job.user] += job.devices * state.alone.value() / job.weight;
       waiting.erase(next);
     }
   }

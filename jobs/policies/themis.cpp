@@ -24,8 +24,8 @@ class Themis final : public TimeSharing {
       const auto& state = schedule.jobs()[n];
       const Seconds so_far = schedule.now() - state.job->arrival;
       const double contenders = so_far.value() > 0 ? state.contenders / so_far.value() : there;
-      fairness[n] = finish_time_fairness(state, so_far + state.job->pace(state.job->devices).step * state.left, contenders,
-                                         schedule.cluster().devices());
+      const Seconds left = state.alone * (state.left / state.job->steps);
+      fairness[n] = finish_time_fairness(state, so_far + left, contenders, schedule.cluster().devices());
     }
     std::ranges::stable_sort(jobs, std::greater(), [&](std::size_t n) { return fairness[n]; });
     return jobs;

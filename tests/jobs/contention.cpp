@@ -83,6 +83,44 @@ TEST_CASE("checkpoints share the storage of all nodes") {
   CHECK(Contention(platform).checkpoint_time(large, 4).value() == Approx(5));
 }
 
+TEST_CASE("writing checkpoints is part of what a job takes alone") {
+  auto platform = cluster_of(2);
+  platform.nodes.front().storage_bandwidth = BytesPerSecond(1e9);
+  auto a = job_of("a", 0, 2, 100);
+  a.checkpoint = Bytes(1e10);
+  a.checkpoint_every = Seconds(90);
+  // 10 s after every 90
+  const Contention contention(platform);
+  CHECK(contention.step_alone(a, 2).value() == Approx(1 + 10.0 / 90));
+  CHECK(contention.alone(a).value() == Approx(100 * (1 + 10.0 / 90)));
+  CHECK(contention.steps(std::vector<Placed>{{&a, {0, 1}}}).front().value() == Approx(contention.step_alone(a, 2).value()).epsilon(1e-12));
+  // By itself it loses nothing to others, whoever decides.
+  for (const auto& policy : policy_table()) {
+    const auto o = play(std::vector{a}, platform, policy, {});
+    CHECK(o.jobs[0].finish.value() == Approx(100 * (1 + 10.0 / 90)));
+    CHECK(o.jobs[0].fairness == Approx(1));
+    CHECK(o.jobs[0].slowed == Approx(1));
+  }
+}
+
+TEST_CASE("easy reckons with the checkpoints of whoever it lets go first") {
+  auto platform = cluster_of(2);
+  platform.nodes.front().storage_bandwidth = BytesPerSecond(1e9);
+  std::vector<Job> jobs{job_of("long", 0, 2, 100), job_of("head", 1, 4, 50), job_of("behind", 2, 2, 90)};
+  // 90 s from 2 s on end before 100; with 10 s of writing for every 30 of training they would end at 2 + 120.
+  CHECK(starts(play(jobs, platform, policy_named("easy"), {})) == std::vector<double>{0, 100, 2});
+  jobs[2].checkpoint = Bytes(1e10);
+  jobs[2].checkpoint_every = Seconds(30);
+  CHECK(starts(play(jobs, platform, policy_named("easy"), {})) == std::vector<double>{0, 100, 150});
+  // What has just been started is expected to end with its checkpoints, too: head's place is reserved from 100 * 4 / 3 on, and 130 s end
+  // before that.
+  std::swap(jobs[0].checkpoint, jobs[2].checkpoint);
+  std::swap(jobs[0].checkpoint_every, jobs[2].checkpoint_every);
+  jobs[2].steps = 130;
+  for (auto& job : jobs) job.arrival = Seconds(0);
+  CHECK(starts(play(jobs, platform, policy_named("easy"), {}))[2] == 0);
+}
+
 TEST_CASE("played, contention makes jobs end later, and is said") {
   // Three nodes each on two leaves of three: one of them always crosses.
   auto platform = two_leaves();

@@ -46,7 +46,7 @@ TEST_CASE("a job with its step") {
   CHECK(b.pace(8).on_network.value() == 0.25);
   CHECK(b.pace(2).power->value() == 500);
   CHECK(b.estimate->value() == 600);
-  CHECK(b.alone().value() == 200);
+  CHECK(b.pace(4).step.value() == 2);
 }
 
 TEST_CASE("bad keys are refused by name") {

@@ -22,6 +22,8 @@ std::vector<Job> jobs_of(const JobTrace& trace) {
   return jobs;
 }
 
+Seconds length_of(const Job& job) { return job.pace(job.devices).step * job.steps; }
+
 }  // namespace
 
 TEST_CASE("columns of a trace are found by what schedulers call them") {
@@ -36,7 +38,7 @@ TEST_CASE("columns of a trace are found by what schedulers call them") {
   const auto& second = acme.jobs[1].job;
   CHECK(second.arrival.value() == 30);
   CHECK(second.devices == 8);
-  CHECK(second.alone().value() == 3600);
+  CHECK(length_of(second).value() == 3600);
   const auto zones = read("gpus,arrival,seconds\n1,2023-05-17 02:00:00+02:00,3\n1,2023-05-17T00:00:10.5Z,3\n");
   CHECK(zones.jobs[1].job.arrival.value() == 10);
   // Begin and end; a job that waits still; a job on processors; a share of a device.
@@ -44,7 +46,7 @@ TEST_CASE("columns of a trace are found by what schedulers call them") {
       "Name,num_gpu,gpu_milli,creation_time,deletion_time,scheduled_time\n"
       "p,2,1000,100,700,200\nq,1,1000,100,700,\nr,0,0,1,2,1\ns,1,460,1,2,1\n");
   REQUIRE(pods.jobs.size() == 1);
-  CHECK(pods.jobs[0].job.alone().value() == 500);
+  CHECK(length_of(pods.jobs[0].job).value() == 500);
   CHECK(pods.without_length == 1);
   CHECK(pods.without_devices == 2);
 }
@@ -85,10 +87,10 @@ TEST_CASE("a published trace, played first come first served on few devices, is 
     for (std::size_t n = 0; n < jobs.size(); ++n) {
       const double start = std::max(jobs[n].arrival.value(), free.top());
       free.pop();
-      free.push(start + jobs[n].alone().value());
+      free.push(start + length_of(jobs[n]).value());
       INFO(nodes << " nodes, " << jobs[n].name);
       CHECK(outcome.jobs[n].start.value() == Approx(start));
-      CHECK(outcome.jobs[n].finish.value() == Approx(start + jobs[n].alone().value()));
+      CHECK(outcome.jobs[n].finish.value() == Approx(start + length_of(jobs[n]).value()));
     }
   }
 }
@@ -98,6 +100,6 @@ TEST_CASE("on as many devices as it ever held, a published trace takes the time 
   const auto outcome = played(jobs, "fifo", 48);
   for (std::size_t n = 0; n < jobs.size(); ++n) {
     CHECK(outcome.jobs[n].waited.value() == 0);
-    CHECK(outcome.jobs[n].finish.value() == Approx(jobs[n].arrival.value() + jobs[n].alone().value()));
+    CHECK(outcome.jobs[n].finish.value() == Approx((jobs[n].arrival + length_of(jobs[n])).value()));
   }
 }
