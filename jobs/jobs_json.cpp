@@ -34,6 +34,13 @@ int devices_of(ObjectReader& r, std::string_view key, int otherwise) {
   return r.has(key) ? static_cast<int>(r.integer(key, 1, kMostDevicesOfJob)) : otherwise;
 }
 
+/// A job whose step is known goes to no other number of devices than those whose steps are known, too.
+void require_sizes(ObjectReader& r, const Job& job) {
+  constexpr const char* kNeeds = "needs `steps_on`, steps on so many: a step that is known says nothing of other numbers of devices";
+  if (job.least < job.devices && job.paces.begin()->first == job.devices) r.refuse("least_devices", kNeeds);
+  if (job.most > job.devices && job.paces.rbegin()->first == job.devices) r.refuse("most_devices", kNeeds);
+}
+
 /// Steps that are known: of the devices asked for, and of other numbers.
 void read_paces(ObjectReader& r, Job& job) {
   Pace pace;
@@ -42,11 +49,14 @@ void read_paces(ObjectReader& r, Job& job) {
   pace.on_network = pace.step * network;
   if (r.has("power")) pace.power = r.quantity("power", kPowers).value;
   job.paces[job.devices] = pace;
-  if (!r.has("steps_on")) return;
+  if (!r.has("steps_on")) return require_sizes(r, job);
   auto on = r.object("steps_on");
   for (const auto& key : on.keys()) {
     const auto devices = parse_number<int>(key);
     if (!devices || *devices < 1) on.refuse(key, "must be a number of devices");
+    if (*devices < job.least || *devices > job.most)
+      on.refuse(key, std::string("is of ") + (*devices < job.least ? "fewer" : "more") + " devices than the job may be given; set `" +
+                         (*devices < job.least ? "least" : "most") + "_devices`");
     Pace other = pace;
     other.step = on.quantity(key, kLengths).value;
     other.on_network = other.step * network;
@@ -56,6 +66,7 @@ void read_paces(ObjectReader& r, Job& job) {
     if (*devices != job.devices) job.paces[*devices] = other;
   }
   on.finish();
+  require_sizes(r, job);
 }
 
 TrainingOfJob read_training(ObjectReader& r) {
@@ -99,6 +110,8 @@ JobEntry read_job(ObjectReader& r) {
   } else {
     entry.training = read_training(r);
   }
+  if (!entry.training && r.has("tokens"))
+    r.refuse("tokens", "need a `model`, which says how many a step has; beside a `step` that is known give `steps`");
   const bool has_tokens = entry.training && entry.training->tokens;
   if (has_tokens && r.has("steps")) r.refuse("tokens", "and steps exclude each other");
   if (!has_tokens) job.steps = r.number("steps", 1e-9, kMostSteps).value;
@@ -140,6 +153,14 @@ void require_one_weight(const std::vector<JobEntry>& jobs, const std::string& wh
   }
 }
 
+/// Whoever has jobs in the list has one weight in all of its jobs, those that are drawn included.
+void give_weights_of_users(const std::vector<JobEntry>& listed, std::vector<JobEntry>& drawn_ones) {
+  std::map<std::string_view, double> weights;
+  for (const auto& entry : listed) weights[entry.job.user] = entry.job.weight;
+  for (auto& entry : drawn_ones)
+    if (const auto known = weights.find(entry.job.user); known != weights.end()) entry.job.weight = known->second;
+}
+
 }  // namespace
 
 std::vector<JobEntry> read_jobs(const nlohmann::json& value, const std::string& where) {
@@ -153,7 +174,8 @@ std::vector<JobEntry> read_jobs(const nlohmann::json& value, const std::string& 
   require_one_weight(jobs, where);
   if (r.has("arrivals")) {
     auto reader = r.object("arrivals");
-    const auto more = drawn(read_arrivals(reader));
+    auto more = drawn(read_arrivals(reader));
+    give_weights_of_users(jobs, more);
     jobs.insert(jobs.end(), more.begin(), more.end());
   }
   r.finish();

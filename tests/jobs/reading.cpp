@@ -64,6 +64,11 @@ TEST_CASE("bad keys are refused by name") {
   CHECK_THROWS_WITH(read(with("steps_on", {{"two", "1 s"}})), contains("steps_on.two"));
   CHECK_THROWS_WITH(read(with("steps_on", {{std::to_string(kOne["jobs"][0]["devices"].get<int>()), "77 s"}})),
                     contains("is another time than `step`"));
+  CHECK_THROWS_WITH(read(with("steps_on", {{"4", "1 s"}})), contains("jobs[0].steps_on.4") && contains("set `most_devices`"));
+  CHECK_THROWS_WITH(read(with("steps_on", {{"1", "4 s"}})), contains("jobs[0].steps_on.1") && contains("set `least_devices`"));
+  CHECK_THROWS_WITH(read(with("most_devices", 4)), contains("jobs[0].most_devices") && contains("`steps_on`"));
+  CHECK_THROWS_WITH(read(with("least_devices", 1)), contains("jobs[0].least_devices") && contains("`steps_on`"));
+  CHECK_THROWS_WITH(read(with("tokens", 1e9)), contains("jobs[0].tokens") && contains("`model`"));
   CHECK_THROWS_WITH(read(with("batch", 8)), contains("unknown key \"batch\""));  // of a model, and there is none
   CHECK_THROWS_WITH(read(json::parse(R"({"schema": 2, "jobs": []})")), contains("schema"));
   CHECK_THROWS_WITH(read(json::parse(R"({"schema": 1})")), contains("neither jobs nor arrivals"));
@@ -121,4 +126,14 @@ TEST_CASE("a file with arrivals") {
   CHECK_THROWS_WITH(read(json::parse(R"({"schema": 1, "arrivals": {"count": 5, "every": "10 min", "speed": 3,
       "of": [{"name": "a", "devices": 2, "steps": 100, "step": "1 s"}]}})")),
                     contains("arrivals: unknown key \"speed\""));
+}
+
+TEST_CASE("a user has one weight, in jobs that are drawn, too") {
+  const auto jobs = read(json::parse(R"({"schema": 1, "jobs": [{"name": "listed", "user": "ann", "weight": 4, "devices": 2, "steps": 1,
+      "step": "1 s"}], "arrivals": {"count": 20, "every": "10 min", "of": [
+      {"name": "hers", "user": "ann", "weight": 9, "devices": 2, "steps": 100, "step": "1 s"},
+      {"name": "his", "user": "bob", "weight": 5, "devices": 2, "steps": 100, "step": "1 s"}]}})"));
+  REQUIRE(jobs.size() == 21);
+  // There a weight says how often a kind is drawn; bob, of whom no job is listed, has 1.
+  for (const auto& entry : jobs) CHECK(entry.job.weight == (entry.job.user == "ann" ? 4 : 1));
 }
