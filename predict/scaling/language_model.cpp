@@ -6,7 +6,6 @@
 #include "graph/op_schema.hpp"
 #include "predict/assessment.hpp"
 #include "predict/frameworks/flow.hpp"
-#include "predict/frameworks/usual_profile.hpp"
 
 namespace rehearsal::predict::scaling {
 namespace {
@@ -18,8 +17,12 @@ constexpr double kForwardAndBackward = 3;
 void require_decoder(const graph::Graph& forward, const std::string& name) {
   const std::string what = "model " + name + ": scaling laws are of dense decoders that predict the next token, ";
   if (tokens_per_sample(forward) == 0) throw Refusal(what + "and it reads no tokens; give --steps or --epochs instead of --budget");
-  if (frameworks::kind_of(forward) == costmodel::ModelKind::Other)
+  const frameworks::Flow flow(forward);
+  const auto& cores = flow.cores();
+  if (std::ranges::none_of(cores, &frameworks::AttentionCore::causal))
     throw Refusal(what + "and its attention looks ahead, or it has none; give --tokens instead of --budget");
+  if (!std::ranges::all_of(cores, &frameworks::AttentionCore::causal))
+    throw Refusal(what + "and a part of its attention looks ahead, or at an encoder; give --tokens instead of --budget");
   if (forward.outputs().empty() || forward[forward.outputs().front()].type.shape.empty())
     throw Refusal(what + "and its first output has no scores of words; give --tokens instead of --budget");
   if (frameworks::router_of(forward) != nullptr)

@@ -174,6 +174,9 @@ TEST_CASE("models of which laws know nothing are refused with the reason") {
   const auto refused = [](const char* name) { return language_model(graph::zoo::build(name), name); };
   CHECK_THROWS_WITH(refused("zoo:resnet18"), contains("reads no tokens"));
   CHECK_THROWS_WITH(refused("zoo:bert"), contains("looks ahead"));
+  // An encoder, and a decoder that looks at it.
+  CHECK_THROWS_WITH(refused("zoo:t5"), contains("a part of its attention looks ahead, or at an encoder"));
+  CHECK_THROWS_WITH(refused("zoo:transformer"), contains("a part of its attention looks ahead, or at an encoder"));
   CHECK_THROWS_WITH(refused("zoo:moe?layers=1&hidden=64&heads=2&ffn=64&vocab=100&seq=8&kv_heads=2"), contains("experts"));
 }
 
