@@ -70,7 +70,7 @@ class BudgetedTraining {
     for (const auto& budget : budgets_)
       if (budget.row->key == "flops") return law_.best(Flops(budget.amount)).parameters;
     try {
-      return law_.best(trained(question_.model.model).flops()).parameters;
+      return law_.best(law_.flops_of(trained(question_.model.model).scale())).parameters;
     } catch (const Refusal&) {
       constexpr double kSmaller = 8;
       return facts_of(question_.model).parameters / kSmaller;
@@ -168,13 +168,12 @@ Json size_row(const Tried& tried, double least_loss, bool carbon) {
 }
 
 /// Laws are of batches below the critical one; empty where this one is.
-std::string beyond_critical(const Trained& t) {
-  const double batch = t.tokens.value / t.steps, critical = predict::scaling::critical_tokens(t.loss.value);
-  if (batch <= critical) return {};
+std::string beyond_critical(const Trained& t, const predict::scaling::ScalingLaw& law) {
+  const double critical = predict::scaling::LawInBatches(law, t.model).critical(t.loss.value);
+  if (t.batch() <= critical) return {};
   char text[200];
-  std::snprintf(text, sizeof text,
-                "a batch of %.3g tokens, above the critical one of %.3g at this loss: the loss will be higher (--to-loss counts that)",
-                batch, critical);
+  std::snprintf(text, sizeof text, "a batch of %.3g tokens, above the critical one of %.3g at this loss: laws are of smaller ones",
+                t.batch(), critical);
   return text;
 }
 
@@ -195,29 +194,28 @@ Json training_json(const std::string& model, const Trained& t, const BudgetedTra
   j["memory_bytes"] = static_cast<double>(a.memory_bytes);
   j["mfu"] = a.mfu;
   j["flops_over_6nd"] = t.model.flops_over_six_n();
-  const auto far = predict::scaling::outside(law, t.model.scale(t.tokens.value)), beyond = beyond_critical(t);
+  j["tokens_over_least"] = t.tokens_over_least();
+  const auto far = predict::scaling::outside(law, t.scale()), beyond = beyond_critical(t, law);
   const auto both = far + (far.empty() || beyond.empty() ? "" : "; ") + beyond;
   j["outside_of_fit"] = both.empty() ? "nothing" : both;
   return j;
 }
 
-/// What each law makes of the compute that the training takes, and of the training itself.
+/// What each law makes of the compute that the training takes, as it counts that, with batches of the same size; and of the training
+/// itself.
 Json laws_json(const Trained& t) {
   auto rows = Json::array();
   for (const auto& law : predict::scaling::scaling_laws()) {
     Json row{{"law", std::string(law.name)}};
-    if (law.best != nullptr) {
-      const auto best = law.best(t.flops());
-      row["parameters"] = best.parameters;
-      row["tokens"] = best.tokens;
+    const auto best = law.best != nullptr ? std::optional(law.best(law.flops_of(t.scale()))) : std::nullopt;
+    if (best) {
+      row["parameters"] = best->parameters;
+      row["tokens"] = best->tokens * t.tokens_over_least();
     }
-    if (law.loss != nullptr) row["loss_here"] = law.loss_of(t.model.scale(t.tokens.value));
-    if (law.loss != nullptr && law.best != nullptr) {
-      const auto best = law.best(t.flops());
-      row["least_loss"] = law.loss(best.parameters, best.tokens);
-    }
+    if (law.loss != nullptr) row["loss_here"] = law.loss_of(t.scale());
+    if (law.loss != nullptr && best) row["least_loss"] = law.loss(best->parameters, best->tokens);
     row["counts"] = law.without_embeddings ? "without embeddings" : "all";
-    const auto far = predict::scaling::outside(law, t.model.scale(t.tokens.value));
+    const auto far = predict::scaling::outside(law, t.scale());
     if (!far.empty()) row["outside_of_fit"] = far;
     if (!law.superseded.empty()) row["superseded"] = std::string(law.superseded);
     row["losses_are_of"] = std::string(law.data);
@@ -247,7 +245,7 @@ std::string flatness(const std::vector<Tried>& sizes, double least) {
 }
 
 std::string certainty(const BudgetedTraining& training, const Trained& best) {
-  const auto size = predict::scaling::best_size(training.law(), best.flops());
+  const auto size = predict::scaling::best_size(training.law(), best.scale());
   return "the interval of the loss is of what laws fitted to the same runs say, and of steps that may take longer or shorter; losses on "
          "other text and with another vocabulary differ by more. For this compute laws that later work has not superseded ask for " +
          billions(size.low) + " to " + billions(size.high) + " parameters";

@@ -136,7 +136,7 @@ class TargetedTraining {
     const auto facts = predict::scaling::language_model(load_model(question_.model).graph, question_.model.model);
     require_something_to_learn(facts.words);
     const double tokens = predict::scaling::tokens_to(law, facts, *options_.loss),
-                 critical = predict::scaling::critical_tokens(*options_.loss);
+                 critical = predict::scaling::LawInBatches(law, facts).critical(*options_.loss);
     KnownReturn k;
     k.value = {tokens / critical, tokens / facts.tokens_per_sample, 0};
     k.rests_on = "the tokens of the law of " + std::string(law.name) +

@@ -73,4 +73,36 @@ double critical_tokens(double loss) {
   return kTokens / std::pow(loss, 1 / kExponent);
 }
 
+LawInBatches::LawInBatches(const ScalingLaw& law, const LanguageModel& model) : law_(&law), model_(&model) {
+  // D / C falls with the tokens up to where it is least, and rises from there: thirds without it are left out.
+  constexpr double kFewest = 1, kMost = 1e18;
+  constexpr int kThirds = 100;
+  const auto steps = [&](double log_tokens) { return log_tokens - std::log(critical_tokens(loss_after(std::exp(log_tokens)))); };
+  double low = std::log(kFewest), high = std::log(kMost);
+  for (int n = 0; n < kThirds; ++n) {
+    const double third = (high - low) / 3;
+    if (steps(low + third) > steps(high - third))
+      low += third;
+    else
+      high -= third;
+  }
+  highest_ = loss_after(std::exp(low));
+}
+
+double LawInBatches::loss_after(double tokens) const { return law_->loss_of(model_->scale(tokens)); }
+
+double LawInBatches::critical(double loss) const { return critical_tokens(std::min(loss, highest_)); }
+
+double LawInBatches::in_batches(double tokens, double batch) const { return tokens * (1 + batch / critical(loss_after(tokens))); }
+
+double LawInBatches::in_small_batches(double tokens, double batch) const {
+  double low = tokens / (1 + batch / critical(highest_)), high = tokens;
+  constexpr int kHalvings = 100;
+  for (int n = 0; n < kHalvings; ++n) {
+    const double middle = (low + high) / 2;
+    (in_batches(middle, batch) < tokens ? low : high) = middle;
+  }
+  return high;
+}
+
 }  // namespace rehearsal::predict::scaling

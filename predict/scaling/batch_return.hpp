@@ -38,4 +38,25 @@ struct BatchReturn {
 /// appendix A).
 [[nodiscard]] double critical_tokens(double loss);
 
+/// What batches of a size make of a law's tokens, which are taken for those of small batches.
+class LawInBatches {
+ public:
+  /// Both must outlive it.
+  LawInBatches(const ScalingLaw&, const LanguageModel&);
+  /// Critical batch at a loss, in tokens. Above the loss at which a training with endless batches takes the fewest steps, D / C, it is that
+  /// at this loss: early in a training C falls with the loss more quickly than D does, and lower losses would take fewer steps.
+  [[nodiscard]] double critical(double loss) const;
+  /// D (1 + B / C): tokens in batches of B tokens after which the loss is that of D tokens in small ones.
+  [[nodiscard]] double in_batches(double tokens, double batch) const;
+  /// The other way round: D.
+  [[nodiscard]] double in_small_batches(double tokens, double batch) const;
+
+ private:
+  [[nodiscard]] double loss_after(double tokens) const;
+
+  const ScalingLaw* law_;
+  const LanguageModel* model_;
+  double highest_;  ///< loss above which the critical batch stays
+};
+
 }  // namespace rehearsal::predict::scaling

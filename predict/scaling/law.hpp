@@ -46,6 +46,8 @@ struct ScalingLaw {
 
   [[nodiscard]] double counted(const TrainingSize& s) const { return without_embeddings ? s.without_embeddings : s.parameters; }
   [[nodiscard]] double loss_of(const TrainingSize& s) const { return loss(counted(s), s.tokens); }
+  /// 6 N D, as it counts N.
+  [[nodiscard]] Flops flops_of(const TrainingSize& s) const { return Flops(kFlopsOfParameterAndToken * counted(s) * s.tokens); }
 };
 
 [[nodiscard]] std::span<const ScalingLaw> scaling_laws();

@@ -49,7 +49,7 @@ std::string outside(const ScalingLaw& law, const TrainingSize& scale) {
   const double n = law.counted(scale);
   std::vector<std::string> far;
   for (auto& text : {beyond("parameters", n, law.parameters), beyond("tokens", scale.tokens, law.tokens),
-                     beyond("FLOPs", kFlopsOfParameterAndToken * n * scale.tokens, law.flops)})
+                     beyond("FLOPs", law.flops_of(scale).value(), law.flops)})
     if (!text.empty()) far.push_back(text);
   return joined(far);
 }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "predict/scaling/batch_return.hpp"
 
 namespace rehearsal::predict::scaling {
 namespace {
@@ -41,12 +42,12 @@ costmodel::Interval loss_interval(const ScalingLaw& law, const LanguageModel& mo
   return loss;
 }
 
-costmodel::Interval best_size(const ScalingLaw& law, Flops budget) {
-  const double own = law.best(budget).parameters;
+costmodel::Interval best_size(const ScalingLaw& law, const TrainingSize& training) {
+  const double own = law.best(law.flops_of(training)).parameters;
   costmodel::Interval size{own, own, own};
   for (const auto& other : scaling_laws()) {
     if (other.best == nullptr || !other.superseded.empty()) continue;
-    const double parameters = other.best(budget).parameters;
+    const double parameters = other.best(other.flops_of(training)).parameters;
     size = {own, std::min(size.low, parameters), std::max(size.high, parameters)};
   }
   return size;
@@ -69,7 +70,10 @@ Trained train_until(std::span<const Budget> budgets, const LanguageModel& model,
   const bool exact = t.spent->row->key == "flops";
   t.tokens = {tokens, exact ? tokens : tokens * a.step_seconds.value / a.step_seconds.high,
               exact ? tokens : tokens * a.step_seconds.value / a.step_seconds.low};
-  t.loss = loss_interval(law, model, t.tokens);
+  const LawInBatches batched(law, model);
+  const auto least = [&](double all) { return batched.in_small_batches(all, tokens_of_step); };
+  t.least_tokens = {least(t.tokens.value), least(t.tokens.low), least(t.tokens.high)};
+  t.loss = loss_interval(law, model, t.least_tokens);
   return t;
 }
 

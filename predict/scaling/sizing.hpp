@@ -8,20 +8,25 @@
 #include <vector>
 
 #include "costmodel/interval.hpp"
-#include "predict/scaling/training_budget.hpp"
 #include "predict/scaling/language_model.hpp"
+#include "predict/scaling/training_budget.hpp"
 
 namespace rehearsal::predict::scaling {
 
 /// A training of one model until the first of its budgets is spent.
 struct Trained {
   LanguageModel model;
-  Assessment assessment;          ///< of its plan; with goodput where failures are known
-  double steps = 0;               ///< whole ones
-  const Budget* spent = nullptr;  ///< the one that ends it
-  costmodel::Interval tokens{};   ///< low and high: because a step may take more or less than predicted
-  costmodel::Interval loss{};     ///< because of that, and because laws of the same data disagree
+  Assessment assessment;               ///< of its plan; with goodput where failures are known
+  double steps = 0;                    ///< whole ones
+  const Budget* spent = nullptr;       ///< the one that ends it
+  costmodel::Interval tokens{};        ///< low and high: because a step may take more or less than predicted
+  costmodel::Interval least_tokens{};  ///< that bring the same loss in small batches (LawInBatches); laws are asked about these
+  costmodel::Interval loss{};          ///< because of that, and because laws of the same data disagree
   [[nodiscard]] Flops flops() const { return Flops(model.per_token.value() * tokens.value); }
+  [[nodiscard]] double batch() const { return tokens.value / steps; }  ///< in tokens
+  [[nodiscard]] double tokens_over_least() const { return tokens.value / least_tokens.value; }
+  /// What laws look at.
+  [[nodiscard]] TrainingSize scale() const { return model.scale(least_tokens.value); }
 };
 
 /// Answers of so many steps: what failures add to them; nothing where nothing is known of them.
@@ -33,9 +38,9 @@ using WithFailures = std::function<std::optional<Goodput>(const Assessment&, dou
 /// The law's loss of so many tokens; the interval is of the least and the most that laws of the same data say for the ends of `tokens`.
 [[nodiscard]] costmodel::Interval loss_interval(const ScalingLaw&, const LanguageModel&, const costmodel::Interval& tokens);
 
-/// Parameters that the law gives so much compute; low and high are the least and the most that any law gives it that later work has not
-/// superseded.
-[[nodiscard]] costmodel::Interval best_size(const ScalingLaw&, Flops);
+/// Parameters that the law gives the compute of such a training, as it counts that; low and high are the least and the most that any law
+/// gives it that later work has not superseded.
+[[nodiscard]] costmodel::Interval best_size(const ScalingLaw&, const TrainingSize&);
 
 /// One size of a family.
 struct Tried {

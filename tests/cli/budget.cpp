@@ -26,9 +26,36 @@ TEST_CASE("tokens of a time are as many steps as estimate says") {
   CHECK(spent.at("loss").at("high") > value(spent, "loss"));
   const auto parameters = result_of(rehearse(std::string("inspect ") + kSmall + " --format json")).at("parameters").get<double>();
   CHECK(spent.at("parameters") == parameters);
+  // Of batches of 64 samples; C = 2.1e8 / loss^(1/0.21).
+  const double over_least = spent.at("tokens_over_least"), critical = 2.1e8 / std::pow(value(spent, "loss"), 1 / 0.21);
+  CHECK(over_least == Approx(1 + 64 * 1024 / critical));
   // 1.8172 + 482.01 / N^0.3478 + 2085.43 / D^0.3658
   CHECK(value(spent, "loss") ==
-        Approx(1.8172 + 482.01 / std::pow(parameters, 0.3478) + 2085.43 / std::pow(value(spent, "tokens"), 0.3658)));
+        Approx(1.8172 + 482.01 / std::pow(parameters, 0.3478) + 2085.43 / std::pow(value(spent, "tokens") / over_least, 0.3658)));
+}
+
+TEST_CASE("the loss that a budget comes to takes that budget") {
+  const std::string asked_of =
+      "estimate zoo:llama2-7b --format json --platform dgx-h100 --nodes 4 --batch 512 --dtype bf16 "
+      "--optimizer adamw --plan dp=32,micro_batch=2,zero=1 ";
+  const auto spent = result_of(rehearse(asked_of + "--budget 3days")).at("training");
+  const auto target = result_of(rehearse(asked_of + "--batches 512 --to-loss " + spent.at("loss").at("value").dump()));
+  const auto& row = target.at("batches")[0];
+  CHECK(row.at("steps").get<double>() == Approx(spent.at("steps").get<double>()).margin(1));
+  CHECK(row.at("samples_over_least").get<double>() == Approx(spent.at("tokens_over_least").get<double>()).epsilon(1e-3));
+}
+
+TEST_CASE("laws are asked about the compute that they count, with batches of the same size") {
+  const auto all = answer(kSmall, "--plan dp=8 --budget 10h");
+  const auto& here = all.at("training");
+  const double counted = here.at("flops").get<double>() / here.at("flops_over_6nd").get<double>();  // 6 N D
+  CHECK(here.at("flops_over_6nd").get<double>() > 1.1);
+  for (const auto& law : all.at("laws")) {
+    if (law.at("counts") != "all" || !law.contains("parameters")) continue;
+    INFO(law.at("law"));
+    CHECK(6 * law.at("parameters").get<double>() * law.at("tokens").get<double>() == Approx(counted));
+    if (law.contains("least_loss")) CHECK(law.at("least_loss").get<double>() <= law.at("loss_here").get<double>());
+  }
 }
 
 TEST_CASE("devices that fail leave fewer tokens of the same time") {

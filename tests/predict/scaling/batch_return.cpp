@@ -95,6 +95,46 @@ TEST_CASE("a law is asked for the tokens of a loss") {
   CHECK(critical_tokens(2) == Approx(2.1e8 / 27.13).epsilon(1e-3));
 }
 
+TEST_CASE("what a budget comes to takes that budget") {
+  LanguageModel model;
+  model.parameters = 1.2e9;
+  model.without_embeddings = 1e9;
+  model.tokens_per_sample = 2048;
+  for (const auto& law : scaling_laws()) {
+    if (law.loss == nullptr) continue;
+    const LawInBatches batched(law, model);
+    for (const double batch : {1e3, 5e5, 4e6, 3e7}) {
+      double before = INFINITY;
+      for (const double budget : {1e6, 1e8, 4e9, 1e11, 7e12}) {
+        INFO(law.name << ", " << budget << " tokens in batches of " << batch);
+        const double small = batched.in_small_batches(budget, batch), loss = law.loss_of(model.scale(small));
+        // As --to-loss reckons: all in samples.
+        const double tokens = tokens_to(law, model, loss), samples = tokens / model.tokens_per_sample;
+        const BatchReturn by_loss{tokens / batched.critical(loss), samples, 0};
+        CHECK(by_loss.samples(batch / model.tokens_per_sample) * model.tokens_per_sample == Approx(budget).epsilon(1e-6));
+        CHECK(batched.in_batches(small, batch) == Approx(budget).epsilon(1e-9));
+        CHECK(loss < before);  // more tokens, less loss
+        CHECK(small > batched.in_small_batches(budget, 2 * batch));
+        before = loss;
+      }
+    }
+  }
+}
+
+TEST_CASE("at the critical batch half of the tokens count, with endless ones a training takes no more steps for a higher loss") {
+  LanguageModel model;
+  model.parameters = model.without_embeddings = 1e12;
+  const auto& law = usual_law();
+  const LawInBatches batched(law, model);
+  const double critical = critical_tokens(law.loss_of(model.scale(1e11)));
+  CHECK(batched.in_batches(1e11, critical) == Approx(2e11));
+  CHECK(batched.in_small_batches(2e11, critical) == Approx(1e11));
+  // L = E + b D^-0.3658 with E = 1.8172 + 482.01 / 1e12^0.3478 = 1.8494; D L^(1/0.21) is least where 0.3658 (L - E) = 0.21 L, at
+  // L = 0.3658 E / (0.3658 - 0.21) = 4.342.
+  CHECK(batched.critical(9) == Approx(critical_tokens(4.342)).epsilon(1e-3));
+  CHECK(batched.critical(4.3) == critical_tokens(4.3));
+}
+
 TEST_CASE("a picture has a point for every batch, and the critical one where it lies among them") {
   const std::vector<BatchPoint> points{{16, 800, 3}, {64, 300, 1.5}, {256, 200, 2}};
   const auto svg = to_svg(points, 64, "loss < 1");

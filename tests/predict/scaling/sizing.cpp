@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "graph/zoo/scaled.hpp"
 #include "graph/zoo/zoo.hpp"
+#include "predict/scaling/batch_return.hpp"
 #include "tests/catch.hpp"
 
 using namespace rehearsal;
@@ -92,12 +93,18 @@ TEST_CASE("the loss's interval is of laws of the same runs, and of how long a st
   double low = 1e9, high = 0;
   for (const auto& law : scaling_laws()) {
     if (law.name != "besiroglu" && law.name != "hoffmann-3") continue;
-    low = std::min(low, law.loss(1e6, t.tokens.high));
-    high = std::max(high, law.loss(1e6, t.tokens.low));
+    low = std::min(low, law.loss(1e6, t.least_tokens.high));
+    high = std::max(high, law.loss(1e6, t.least_tokens.low));
   }
   CHECK(t.loss.low == low);
   CHECK(t.loss.high == high);
-  CHECK(t.loss.value == usual_law().loss(1e6, t.tokens.value));
+  CHECK(t.loss.value == usual_law().loss(1e6, t.least_tokens.value));
+  // 1 + B / C with batches of 1,000 tokens: 10 samples of 100
+  CHECK(t.batch() == 1000);
+  CHECK(t.tokens_over_least() == Approx(1 + 1000 / LawInBatches(usual_law(), kMillion).critical(t.loss.value)));
+  // 6 N D with all parameters, and with the 9e5 that Kaplan counts
+  CHECK(usual_law().flops_of(t.scale()).value() == Approx(6e6 * t.least_tokens.value));
+  CHECK(known_law("--law", "kaplan").flops_of(t.scale()).value() == Approx(5.4e6 * t.least_tokens.value));
 }
 
 TEST_CASE("failures leave fewer steps of the same time") {
