@@ -326,7 +326,8 @@ Json budget_answer(const BudgetOptions& o, const BudgetQuestion& q, Terminal& te
     return training.tried(parameters);
   };
   std::vector<Tried> sizes;
-  for (const double parameters : o.sizes.empty() ? std::vector<double>() : sizes_of(o.sizes)) sizes.push_back(next(parameters));
+  for (const double parameters : o.sizes.empty() ? std::vector<double>() : sizes_of(o.sizes))
+    if (auto size = next(parameters); !predict::scaling::is_among(sizes, size)) sizes.push_back(std::move(size));
   if (sizes.empty()) sizes = predict::scaling::sizes_around(training.first_guess(), next);
   add_sizes(result, sizes, training);
   return result;

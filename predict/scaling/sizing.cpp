@@ -99,7 +99,20 @@ int missing_side(const std::vector<Tried>& sizes) {
   return above < kBeside && !trained_or_refused(sizes.size() - 1) ? 1 : 0;
 }
 
+/// Between those that are at most two places from the best.
+std::vector<double> between_best(const std::vector<Tried>& sizes, std::size_t best) {
+  std::vector<double> asked;
+  const auto last = std::min(best + kBeside, sizes.size() - 1);
+  for (auto n = best - std::min(best, kBeside); n < last; ++n)
+    if (sizes[n].trained || sizes[n + 1].trained) asked.push_back(std::sqrt(sizes[n].asked * sizes[n + 1].asked));
+  return asked;
+}
+
 }  // namespace
+
+bool is_among(const std::vector<Tried>& sizes, const Tried& size) {
+  return !size.model.empty() && std::ranges::find(sizes, size.model, &Tried::model) != sizes.end();
+}
 
 std::vector<Tried> sizes_around(double first, const std::function<Tried(double)>& train) {
   std::vector<Tried> sizes{train(first)};
@@ -110,12 +123,13 @@ std::vector<Tried> sizes_around(double first, const std::function<Tried(double)>
     else
       sizes.insert(sizes.begin(), train(sizes.front().asked / kApart));
   }
-  const auto best = best_of(sizes);
-  if (!best) throw Refusal(why);
-  const double middle = sizes[*best].asked, half = std::sqrt(kApart);
-  for (const double asked : {middle / half, middle * half}) {
-    auto between = train(asked);
-    sizes.insert(std::ranges::find_if(sizes, [&](const Tried& t) { return t.asked > asked; }), std::move(between));
+  constexpr int kHalvings = 2;
+  for (int n = 0; n < kHalvings; ++n) {
+    const auto best = best_of(sizes);
+    if (!best) throw Refusal(why);
+    for (const double asked : between_best(sizes, *best))
+      if (auto between = train(asked); !is_among(sizes, between))
+        sizes.insert(std::ranges::find_if(sizes, [&](const Tried& t) { return t.asked > asked; }), std::move(between));
   }
   return sizes;
 }

@@ -50,8 +50,13 @@ struct Tried {
   std::string refused;  ///< where it cannot be trained
 };
 
-/// Tries sizes around `first`, a factor of two apart, until the one of least loss has larger and smaller ones beside it, then halves the
-/// distance there. In order of size. Throws Refusal with the reason of the first where none can be trained.
+/// Whether a size was rounded to a model that is among the others.
+[[nodiscard]] bool is_among(const std::vector<Tried>&, const Tried&);
+
+/// Tries sizes around `first`, a factor of two apart, until the one of least loss has two larger and two smaller ones beside it. Then
+/// halves the distances between these five, and once more between the five around the best of all: kernels are not equally quick on all
+/// widths, so that the loss has several minima. No model twice, in order of size. Throws Refusal with the reason of the first where none
+/// can be trained.
 [[nodiscard]] std::vector<Tried> sizes_around(double first, const std::function<Tried(double parameters)>& train);
 
 /// Position of the least loss; nothing where none was trained.

@@ -49,7 +49,7 @@ TEST_CASE("laws are asked about the compute that they count, with batches of the
   const auto all = answer(kSmall, "--plan dp=8 --budget 10h");
   const auto& here = all.at("training");
   const double counted = here.at("flops").get<double>() / here.at("flops_over_6nd").get<double>();  // 6 N D
-  CHECK(here.at("flops_over_6nd").get<double>() > 1.1);
+  CHECK(here.at("flops_over_6nd").get<double>() > 1.05);
   for (const auto& law : all.at("laws")) {
     if (law.at("counts") != "all" || !law.contains("parameters")) continue;
     INFO(law.at("law"));
@@ -115,6 +115,8 @@ TEST_CASE("a family is asked for its best size, and says how flat that is") {
 TEST_CASE("sizes that are asked for are those that are shown") {
   const auto all = answer("zoo:gpt2", "--plan dp=8 --budget 1e18FLOP --sizes 100M..400M");
   REQUIRE(all.at("sizes").size() == 3);
+  const auto same = answer("zoo:gpt2", "--plan dp=8 --budget 1e18FLOP --sizes 124M,125M");  // both are gpt2
+  CHECK(same.at("sizes").size() == 1);
   const auto mixed = answer("zoo:gpt2", "--plan dp=8 --budget 1e18FLOP --sizes 100M..0.4B");  // ends of two units
   CHECK(mixed.at("sizes") == all.at("sizes"));
   CHECK(all.at("sizes")[0].at("parameters").get<double>() == Approx(1e8).epsilon(0.15));

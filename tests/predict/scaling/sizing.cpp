@@ -126,7 +126,7 @@ namespace {
 
 /// A size whose loss is least at `best` parameters; those above `most` cannot be trained.
 Tried tried_with(double parameters, double best, double most) {
-  Tried t{.asked = parameters, .model = "m", .trained = {}, .refused = {}};
+  Tried t{.asked = parameters, .model = std::to_string(parameters), .trained = {}, .refused = {}};
   if (parameters > most) {
     t.refused = "does not fit";
     return t;
@@ -146,9 +146,31 @@ TEST_CASE("sizes are tried until the best has larger and smaller ones beside it"
     REQUIRE(best);
     CHECK(*best >= 2);
     CHECK(*best + 2 < sizes.size());
-    CHECK(std::abs(std::log2(sizes[*best].asked / 1e9)) <= 0.5);
+    CHECK(std::abs(std::log2(sizes[*best].asked / 1e9)) <= 0.25);
     for (std::size_t n = 1; n < sizes.size(); ++n) CHECK(sizes[n].asked > sizes[n - 1].asked);
   }
+}
+
+TEST_CASE("a width on which kernels are quicker is found beside the best of the others") {
+  // From 1.5e9 by doublings, halved once there are 2.12e9 and 3e9 above, halved again 2.52e9.
+  const auto sizes = sizes_around(1.5e9, [](double n) {
+    auto t = tried_with(n, 1.5e9, 1e12);
+    if (n > 2.3e9 && n < 2.8e9) t.trained->loss.value = 1.9;
+    return t;
+  });
+  CHECK(sizes[best_of(sizes).value()].asked == Approx(1.5e9 * std::pow(2, 0.75)));
+  CHECK(sizes.size() == 5 + 4 + 4);
+}
+
+TEST_CASE("sizes that are rounded to one model are one") {
+  const auto sizes = sizes_around(1e9, [](double n) {
+    auto t = tried_with(n, 1e9, 1e12);
+    t.model = std::to_string(std::lround(std::log2(n / 1e9)));
+    return t;
+  });
+  CHECK(sizes.size() == 5);  // nothing between doublings
+  CHECK(is_among(sizes, sizes[2]));
+  CHECK_FALSE(is_among(sizes, {.asked = 1, .model = {}, .trained = {}, .refused = "too small"}));
 }
 
 TEST_CASE("where the best size does not fit, the largest that does is the best, and the next says why not") {
