@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "base/parse_number.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/help/help_page.hpp"
@@ -88,7 +89,7 @@ class BudgetedTraining {
       auto assessment = setup.predictor().closed(plan);
       if (!assessment.may_fit()) throw Refusal("plan " + plan::to_text(plan) + " " + predict::shortage(assessment));
       auto t = predict::scaling::train_until(budgets_, facts, std::move(assessment), law_, [&](const predict::Assessment& a, double steps) {
-        return predict::goodput_of(a, setup.platform(), question_.goodput.question(steps));
+        return predict::goodput_of(a, setup.platform(), question_.goodput.question(steps, budgets_text()));
       });
       if (!best || t.tokens.value > best->tokens.value) best = std::move(t);
     }
@@ -111,6 +112,8 @@ class BudgetedTraining {
   static predict::scaling::LanguageModel facts_of(const ModelOptions& model) {
     return predict::scaling::language_model(load_model(model).graph, model.model);
   }
+
+  [[nodiscard]] std::string budgets_text() const { return "--budget " + joined(budgets_, " --budget ", &predict::scaling::Budget::text); }
 
   /// The plan that is given, else for every budget the one that makes most of it.
   std::vector<plan::Plan> plans_of(JobSetup& setup, const ModelOptions& model) const {

@@ -48,13 +48,27 @@ predict::CheckpointEvery checkpoint_every(const std::string& text) {
 void GoodputOptions::add_to(CLI::App& app) {
   const OptionGroup group(app, "Failures and checkpoints");
   app.add_option("--failures", failures, "of a device in a day, over what the platform says (time_between_failures)");
-  app.add_option("--checkpoint-every", every,
-                 "between checkpoints: steps such as 500, or a time such as 10min; 0: only at the end (default: what lets the training end first)");
+  app.add_option(
+      "--checkpoint-every", every,
+      "between checkpoints: steps such as 500, or a time such as 10min; 0: only at the end (default: what lets the training end first)");
   app.add_option("--checkpoint-wait", wait, "time that training waits for one checkpoint, such as 5s (default: until its state is copied)");
   app.add_option("--restart", restart, "time from a failure until training begins again on nodes that are there, such as 10min");
   app.add_option("--replacement", replacement, "time until a node that failed is repaired or replaced, such as 4h");
   app.add_option("--storage", storage, "rate at which one node writes checkpoints while all do, such as 2GB/s");
   app.add_option("--spares", spares, "devices of the platform that the plan leaves free for nodes that fail");
+}
+
+bool GoodputOptions::given() const {
+  const auto stands = [](const std::string& text) { return !text.empty(); };
+  return failures || spares != 0 || stands(every) || stands(wait) || stands(restart) || stands(replacement) || stands(storage);
+}
+
+predict::GoodputQuestion GoodputOptions::question(double steps, const std::string& steps_follow_from) const {
+  if (given() && steps <= 1)
+    throw Refusal(steps_follow_from +
+                  ": one step at most, with what failures and checkpoints take; --failures, --checkpoint-every and the like are " +
+                  "about a whole training: ask for a longer one, or leave them out");
+  return question(steps);
 }
 
 predict::GoodputQuestion GoodputOptions::question(double steps) const {

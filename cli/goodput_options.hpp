@@ -23,8 +23,13 @@ struct GoodputOptions {
   std::int64_t spares = 0;
 
   void add_to(CLI::App&);  ///< --failures, --checkpoint-every, --checkpoint-wait, --restart, --replacement, --storage, --spares
+  /// Whether any of them is.
+  [[nodiscard]] bool given() const;
   /// About a training of so many steps. Throws BadInput naming the option that is no quantity.
   [[nodiscard]] predict::GoodputQuestion question(double steps) const;
+  /// The same where the steps follow from something else, "--budget 3days": Refusal with that where it is one step, of which these options
+  /// say nothing.
+  [[nodiscard]] predict::GoodputQuestion question(double steps, const std::string& steps_follow_from) const;
 };
 
 /// `goodput` of estimate, of an assessment that has one.

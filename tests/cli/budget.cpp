@@ -145,6 +145,10 @@ TEST_CASE("what budgets cannot be asked is refused") {
   check_failure(rehearse(asked(kSmall, some + "--budget 3parsecs")), 1, {"--budget 3parsecs", "1e23FLOP", "$50k"});
   check_failure(rehearse(asked(kSmall, some + "--budget=-3days")), 1, {"--budget -3days", "above 0"});
   check_failure(rehearse(asked(kSmall, some + "--budget 1e3FLOP")), 3, {"not enough for one step"});
+  // A step takes 15.7 ms.
+  const auto one = rehearse(asked(kSmall, some + "--budget 0.02s --failures 0.5 --restart 30min"));
+  check_failure(one, 3, {"--budget 0.02s: one step at most", "--failures"});
+  CHECK_THAT(one.err, !contains("--tokens"));
   check_failure(rehearse(asked(kSmall, some + "--budget 3days --budget 12h")), 1, {"--budget 12h", "of time already", "3days"});
   check_failure(rehearse(asked(kSmall, some + "--budget 3days --tokens 1e9")), 1, {"--budget", "leave --steps"});
   check_failure(rehearse(asked(kSmall, some + "--budget 3days --vary dp=4")), 1, {"--vary", "--budget"});
