@@ -278,7 +278,7 @@ void BudgetOptions::add_to(CLI::App& app) {
   app.add_option("--sizes", sizes,
                  "parameters that the model may have: 1B,7B or 1B..64B (doubling); without it those around the best where MODEL leaves its "
                  "sizes open (zoo:llama), else the model's own");
-  app.add_option("--law", law, "the scaling law that chooses: besiroglu, hoffmann-3 or kaplan");
+  app.add_option("--law", law, "the scaling law that chooses: besiroglu, hoffmann-3 or kaplan; for --to-loss hestness, too");
 }
 
 void BudgetOptions::require_budget() const {

@@ -132,15 +132,15 @@ class TargetedTraining {
     if (!options_.loss)
       throw BadInput("--to-accuracy " + options_.accuracy,
                      "no law says when; give trainings that came there: --curves METRICS.jsonl, or --reached BATCH:STEPS,BATCH:STEPS");
-    const auto& law = predict::scaling::known_law("--law", question_.law);
+    const auto& law = predict::scaling::known_law("--law", question_.law, predict::scaling::AskedOfLaw::Loss);
     const auto facts = predict::scaling::language_model(load_model(question_.model).graph, question_.model.model);
     require_something_to_learn(facts.words);
     const double tokens = predict::scaling::tokens_to(law, facts, *options_.loss),
                  critical = predict::scaling::LawInBatches(law, facts).critical(*options_.loss);
     KnownReturn k;
     k.value = {tokens / critical, tokens / facts.tokens_per_sample, 0};
-    k.rests_on = "the tokens of the law of " + std::string(law.name) +
-                 ", taken for those of small batches, and the critical batch of language models at that loss (Kaplan et al. 2020)";
+    k.rests_on = "the tokens of the law of " + std::string(law.name) + " (losses of " + std::string(law.data) +
+                 "), taken for those of small batches, and the critical batch of language models at that loss (Kaplan et al. 2020)";
     k.far = predict::scaling::outside(law, facts.scale(tokens));
     return k;
   }

@@ -2,6 +2,7 @@
 // How far the loss of a language model falls with its parameters and the tokens it is trained on, as published. A law is a row
 // (predict/scaling/laws.cpp) of a file of its own; every figure is its source's.
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,8 +55,10 @@ struct ScalingLaw {
 /// The row that is meant without --law: Besiroglu et al. 2024.
 inline constexpr std::string_view kUsualLaw = "besiroglu";
 [[nodiscard]] const ScalingLaw& usual_law();
-/// Throws BadInput listing the names, and for a law that knows no loss by parameters and tokens.
-[[nodiscard]] const ScalingLaw& known_law(const std::string& option, const std::string& name);
+/// What a question takes of a law.
+enum class AskedOfLaw : std::uint8_t { Loss, LossAndSize };
+/// Throws BadInput listing the names, and for a law that does not give what is asked of it, those that do.
+[[nodiscard]] const ScalingLaw& known_law(const std::string& option, const std::string& name, AskedOfLaw = AskedOfLaw::LossAndSize);
 
 /// "parameters 7.3e10 (fitted up to 1.6e10), tokens ... ": where a training lies outside of what the law was fitted to; empty: nowhere.
 [[nodiscard]] std::string outside(const ScalingLaw&, const TrainingSize&);

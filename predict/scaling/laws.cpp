@@ -32,17 +32,17 @@ std::span<const ScalingLaw> scaling_laws() { return law_rows(); }
 
 const ScalingLaw& usual_law() { return known_law("--law", std::string(kUsualLaw)); }
 
-const ScalingLaw& known_law(const std::string& option, const std::string& name) {
+const ScalingLaw& known_law(const std::string& option, const std::string& name, AskedOfLaw asked) {
   const auto found = known_name(option, name, names_of_rows(law_rows(), &ScalingLaw::name));
   const auto& law = *std::ranges::find(law_rows(), found, &ScalingLaw::name);
-  if (law.loss == nullptr || law.best == nullptr) {
-    std::vector<std::string_view> whole;
-    for (const auto& row : law_rows())
-      if (row.loss != nullptr && row.best != nullptr) whole.push_back(row.name);
-    throw BadInput(option + " " + name, std::string("its source gives no ") + (law.loss == nullptr ? "loss" : "best size for a budget") +
-                                            " as a formula; those that give both: " + joined(whole));
-  }
-  return law;
+  const bool both = asked == AskedOfLaw::LossAndSize;
+  const auto gives = [&](const ScalingLaw& row) { return row.loss != nullptr && (row.best != nullptr || !both); };
+  if (gives(law)) return law;
+  std::vector<std::string_view> others;
+  for (const auto& row : law_rows())
+    if (gives(row)) others.push_back(row.name);
+  throw BadInput(option + " " + name, std::string("its source gives no ") + (law.loss == nullptr ? "loss" : "best size for a budget") +
+                                          " as a formula; those that " + (both ? "give both: " : "do: ") + joined(others));
 }
 
 std::string outside(const ScalingLaw& law, const TrainingSize& scale) {

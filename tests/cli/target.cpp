@@ -122,6 +122,12 @@ TEST_CASE("a law says when a language model comes to a loss") {
   const auto& rows = result.at("batches");
   CHECK(rows[0].at("steps").get<double>() > rows[1].at("steps").get<double>());
   CHECK(rows[0].at("samples").get<double>() < rows[1].at("samples").get<double>());
+  // That of Hestness knows no sizes, which nobody asks: 13 m^-0.066 is 3.2 after (13 / 3.2)^(1 / 0.066) words, 1,024 a sample.
+  const auto by_tokens = result_of(
+      rehearse("estimate zoo:gpt2 --format json --batch 256 --dtype bf16 --optimizer adamw --platform dgx-h100 --plan dp=8 --to-loss 3.2 "
+               "--batches 128 --law hestness"));
+  CHECK(by_tokens.at("least_samples").get<double>() == Approx(std::pow(13 / 3.2, 1 / 0.066) / 1024));
+  CHECK_THAT(by_tokens.at("rests_on").get<std::string>(), contains("Billion Word"));
 }
 
 TEST_CASE("targets that cannot be are refused with what would be right") {

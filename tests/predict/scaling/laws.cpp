@@ -115,5 +115,8 @@ TEST_CASE("a law that cannot choose is refused with those that can") {
   CHECK(known_law("--law", "Kaplan").name == "kaplan");
   CHECK_THROWS_WITH(known_law("--law", "hestness"), contains("no best size") && contains("besiroglu"));
   CHECK_THROWS_WITH(known_law("--law", "llama3"), contains("no loss") && contains("hoffmann-3"));
+  // A loss is asked of those that have one.
+  CHECK(known_law("--law", "hestness", AskedOfLaw::Loss).name == "hestness");
+  CHECK_THROWS_WITH(known_law("--law", "llama3", AskedOfLaw::Loss), contains("no loss") && contains("those that do: hestness, kaplan"));
   CHECK_THROWS_WITH(known_law("--law", "besiroglo"), contains("besiroglu"));
 }
