@@ -44,7 +44,7 @@ class LawInBatches {
   /// Both must outlive it.
   LawInBatches(const ScalingLaw&, const LanguageModel&);
   /// Critical batch at a loss, in tokens. Above the loss at which a training with endless batches takes the fewest steps, D / C, it is that
-  /// at this loss: early in a training C falls with the loss more quickly than D does, and lower losses would take fewer steps.
+  /// at this loss: early in a training C rises more quickly than D, and lower losses would take fewer steps.
   [[nodiscard]] double critical(double loss) const;
   /// D (1 + B / C): tokens in batches of B tokens after which the loss is that of D tokens in small ones.
   [[nodiscard]] double in_batches(double tokens, double batch) const;
