@@ -252,9 +252,11 @@ class Replicas {
 
   [[nodiscard]] int of(int rank) const { return axis_ == program_.axes.size() ? 0 : coordinate(program_, rank, axis_); }
   [[nodiscard]] double seconds(int rank) const { return of_role_[program_.role_of[static_cast<std::size_t>(rank)]]; }
-  /// Of every stage the rank that has most to do.
-  [[nodiscard]] std::vector<int> busiest_ranks(int replica) const {
+  /// Of every stage the rank that has most to do; of equals the one among `otherwise`, or the first.
+  [[nodiscard]] std::vector<int> busiest_ranks(int replica, const std::vector<int>& otherwise = {}) const {
     std::map<int, int> by_stage;
+    for (const int rank : otherwise)
+      if (of(rank) == replica) by_stage.try_emplace(program_.role(rank).stage, rank);
     for (int rank = 0; rank < program_.ranks; ++rank) {
       if (of(rank) != replica) continue;
       auto& best = by_stage.try_emplace(program_.role(rank).stage, rank).first->second;
@@ -274,12 +276,16 @@ class Replicas {
 }  // namespace
 
 std::vector<int> busiest_representatives(const plan::Program& program, const ProgramCosts& costs, const platforms::Platform& platform) {
-  if (platform.nodes.size() == 1) return plan::representatives(program);
+  const bool alike = platform.nodes.size() == 1;
+  std::vector<int> largest;
+  if (alike) largest = plan::representatives(program);
+  // One role a stage: nobody has to ask what each takes, of which a search does very many.
+  if (alike && program.roles.size() == largest.size()) return largest;
   const Replicas replicas(program, costs);
-  int slowest = 0;
-  for (int rank = 1; rank < program.ranks; ++rank)
+  int slowest = alike ? largest.front() : 0;
+  for (int rank = 0; rank < program.ranks; ++rank)
     if (replicas.seconds(rank) > replicas.seconds(slowest)) slowest = rank;
-  return replicas.busiest_ranks(replicas.of(slowest));
+  return replicas.busiest_ranks(replicas.of(slowest), largest);
 }
 
 std::vector<std::vector<int>> kinds_of_replicas(const plan::Program& program, const ProgramCosts& costs,

@@ -69,7 +69,8 @@ struct BusySeconds {
   [[nodiscard]] double all() const { return once + micro_batches; }
 };
 [[nodiscard]] BusySeconds busy_seconds(const plan::Program&, const plan::Role&, const RoleCosts&);
-/// One rank for every stage, in order of stages, as plan::representatives(); where devices differ of the replica that has most to do.
+/// One rank for every stage, in order of stages, as plan::representatives(); where devices or roles of a stage differ, the ranks of the
+/// replica that has most to do, and of each of its stages the one that takes longest: a larger part is not always the slower one.
 [[nodiscard]] std::vector<int> busiest_representatives(const plan::Program&, const ProgramCosts&, const platforms::Platform&);
 /// The same of every kind of replica, busiest_representatives() first: replicas are of one kind whose ranks have the same roles.
 [[nodiscard]] std::vector<std::vector<int>> kinds_of_replicas(const plan::Program&, const ProgramCosts&, const platforms::Platform&);

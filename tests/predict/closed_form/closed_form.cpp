@@ -279,6 +279,31 @@ TEST_CASE("the rank with the largest blocks stands for its stage") {
   CHECK(plan::representatives(w.program) == std::vector{0});
 }
 
+TEST_CASE("the rank that takes longest stands for its stage, not the one with the largest part") {
+  // Of 7 columns the first rank has four, which take 1 s, the other three, which take 3 s, as widths do that no vector load fits.
+  Written w(2, 1);
+  w.program.axes = {{"dp", 1, 1}, {"tp", 2, 1}};
+  const std::int64_t columns[] = {4, 3};
+  const double seconds[] = {1, 3};
+  for (int rank = 0; rank < 2; ++rank) {
+    auto& role = w.program.roles[static_cast<std::size_t>(rank)];
+    role.stage = 0;
+    role.slots = {{0, 0}};
+    Buffer part;
+    part.bytes = 4 * columns[rank];
+    role.buffers = {part};
+    w.compute(rank, 0, seconds[rank]);
+  }
+  CHECK(plan::representatives(w.program) == std::vector{0});
+  CHECK(busiest_representatives(w.program, w.costs, box(2)) == std::vector{1});
+  CHECK(w.play().step.value() == Approx(3));
+  // Where both take as long, the larger one stands for both.
+  w.costs.roles[1] = w.costs.roles[0];
+  CHECK(busiest_representatives(w.program, w.costs, box(2)) == std::vector{0});
+  w.program.roles[1].buffers.front().bytes = 20;
+  CHECK(busiest_representatives(w.program, w.costs, box(2)) == std::vector{1});
+}
+
 TEST_CASE("messages that do not match are our own bug, not a hang") {
   Written w(2, 1);
   const auto arrived = w.message(1, 0, false, -1, 10);
