@@ -1,10 +1,12 @@
 #include "graph/repeated_spans.hpp"
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 #include <variant>
 
 #include "base/hash.hpp"
+#include "graph/op_schema.hpp"
 
 namespace rehearsal::graph {
 namespace {
@@ -68,6 +70,46 @@ Span best_period(const std::vector<std::uint64_t>& s, std::size_t at) {
   return best;
 }
 
+bool reads_weights(const Graph& g, const Span& span) {
+  for (std::size_t n = span.first; n < span.first + span.length; ++n)
+    for (const auto t : g.nodes()[n].inputs)
+      if (t != TensorId::None && is_weight(g[t].role)) return true;
+  return false;
+}
+
+/// Whether one repetition reads the weights that another one reads, and reads some.
+bool same_weights(const Graph& g, const Span& span, int one, int other) {
+  bool any = false;
+  for (std::size_t offset = 0; offset < span.length; ++offset) {
+    const auto node = [&](int repetition) -> const Node& {
+      return g.nodes()[span.first + static_cast<std::size_t>(repetition) * span.length + offset];
+    };
+    const auto &of_one = node(one).inputs, &of_other = node(other).inputs;
+    for (std::size_t i = 0; i < of_one.size(); ++i) {
+      if (of_one[i] == TensorId::None || !is_weight(g[of_one[i]].role)) continue;
+      if (i >= of_other.size() || of_one[i] != of_other[i]) return false;
+      any = true;
+    }
+  }
+  return any;
+}
+
+/// Blocks with an attention of their own that share weights (Lan et al. 2020) are layers of a network, not steps through a sequence.
+bool attends(const Graph& g, const Span& span) {
+  for (std::size_t offset = 0; offset < span.length; ++offset)
+    if (schema(g.nodes()[span.first + offset]).name == "Softmax") return true;
+  return false;
+}
+
+/// Ends a recurrence where the next one begins: both directions of a layer may follow each other.
+void mark_recurrence(const Graph& g, Span& span) {
+  if (span.repeats < 2 || !same_weights(g, span, 0, 1) || attends(g, span)) return;
+  span.recurrence = true;
+  int steps = 2;
+  while (steps < span.repeats && same_weights(g, span, 0, steps)) ++steps;
+  span.repeats = steps;
+}
+
 }  // namespace
 
 std::vector<Span> repeated_spans(const Graph& g) {
@@ -83,11 +125,12 @@ std::vector<Span> repeated_spans(const Graph& g) {
     if (loose < end) spans.push_back({loose, end - loose, 1});
   };
   for (std::size_t at = 0; at < s.size();) {
-    const auto span = best_period(s, at);
-    if (span.length == 0) {
-      ++at;
+    auto span = best_period(s, at);
+    if (span.length == 0 || !reads_weights(g, span)) {
+      at += std::max<std::size_t>(1, span.length * static_cast<std::size_t>(span.repeats));
       continue;
     }
+    mark_recurrence(g, span);
     flush(at);
     spans.push_back(span);
     at += span.length * static_cast<std::size_t>(span.repeats);

@@ -103,6 +103,8 @@ TEST_CASE("full recomputation of some blocks makes the first of them again, and 
   CHECK(arena(one) < arena(none));
   CHECK_THROWS_WITH(lowered(training, "recompute=full:4"), contains("recompute=full:4: the model has 3 equal blocks; use full"));
   CHECK_THROWS_WITH(lowered(chain(1), "recompute=full:1"), contains("the model has 0 equal blocks"));
+  const auto steps = zoo("gnmt?layers=2&hidden=8&vocab=20&enc_seq=40&dec_seq=40", 2);  // of recurrent layers, 40 of each
+  CHECK_THROWS_WITH(lowered(steps, "recompute=full:1"), contains("the model has 0 equal blocks"));
 }
 
 TEST_CASE("a chain too short to gain is left alone") {
