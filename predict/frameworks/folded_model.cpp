@@ -13,10 +13,27 @@ using graph::TensorId;
 constexpr int kKept = 2;  // the first block may follow something else than its like; the second one does not
 
 std::vector<graph::Span> spans_of(const graph::Graph& g, Grain grain) {
-  if (grain == Grain::Blocks) return graph::repeated_spans(g);
+  auto spans = graph::repeated_spans(g);
+  if (grain == Grain::Blocks) return spans;
   std::vector<graph::Span> single;
-  for (std::size_t n = 0; n < g.nodes().size() && g.nodes()[n].phase == graph::Phase::Forward; ++n) single.push_back({n, 1, 1});
+  for (const auto& span : spans) {
+    const std::size_t end = span.first + span.length * static_cast<std::size_t>(span.repeats);
+    if (span.recurrence)
+      single.push_back(span);
+    else
+      for (std::size_t n = span.first; n < end; ++n) single.push_back({n, 1, 1});
+  }
   return single;
+}
+
+bool is_chain(const graph::Span& span) { return span.repeats > 1 && !span.recurrence; }
+
+/// Pieces that a pipeline can be cut into: repetitions of blocks, or single nodes of a model without any; a recurrence stays in one.
+std::int64_t pipeline_pieces(const std::vector<graph::Span>& spans) {
+  const bool blocks = std::ranges::any_of(spans, is_chain);
+  std::int64_t pieces = 0;
+  for (const auto& span : spans) pieces += span.recurrence ? 1 : blocks ? span.repeats : static_cast<std::int64_t>(span.length);
+  return pieces;
 }
 
 /// Joins what follows a chain of blocks to the last of those that are kept.
@@ -84,6 +101,13 @@ FoldedModel::FoldedModel(graph::Graph whole, Grain grain) : whole_(std::move(who
   dims_ = std::make_shared<const graph::LogicalDims>(training_.graph);
 }
 
+bool FoldedModel::read_by_all(std::size_t span, std::size_t offset, std::size_t input) const {
+  const auto& s = spans_[span];
+  if (s.repeats == 1) return false;
+  const auto &one = whole_.nodes()[s.first + offset].inputs, &other = whole_.nodes()[s.first + s.length + offset].inputs;
+  return input < std::min(one.size(), other.size()) && one[input] == other[input];
+}
+
 namespace {
 
 int replicas_of(std::int64_t batch, const Degrees& d) {
@@ -124,12 +148,14 @@ SplitLimits FoldedModel::limits() const {
   if (!use.experts.empty()) limits.experts = atoms.size(use.experts.front());
   if (!use.sequence.empty()) limits.sequence = atoms.size(use.sequence.front());
   for (const auto& span : spans_) {
+    if (!is_chain(span)) continue;
     limits.blocks = std::max<std::int64_t>(limits.blocks, span.repeats);
-    if (span.repeats > 1) limits.all_blocks += span.repeats;
+    limits.all_blocks += span.repeats;
   }
   for (const auto& core : flow().cores())
     if (const auto heads = heads_of(graph(), core); core.causal && (limits.heads == 0 || heads < limits.heads)) limits.heads = heads;
   limits.stages = has_convolution() ? static_cast<std::int64_t>(graph().nodes().size()) : limits.blocks;
+  if (!has_convolution() && std::ranges::any_of(spans_, &graph::Span::recurrence)) limits.stages = pipeline_pieces(spans_);
   limits.even_replicas = true;
   using Rule = plan::RecomputeRule;
   limits.recompute = {{}, {Rule::Selective}, {Rule::SelectiveOps}, {Rule::Full}};
@@ -143,9 +169,7 @@ SplitLimits FoldedModel::limits() const {
 Grain grain_of(const FoldedModel& model, const FrameworkJob& job) {
   if (job.plan.pp == 1) return Grain::Blocks;
   if (model.has_convolution()) return Grain::Nodes;
-  const auto& spans = model.spans();
-  const bool blocks = std::any_of(spans.begin(), spans.end(), [](const graph::Span& s) { return s.repeats > 1; });
-  return blocks ? Grain::Blocks : Grain::Nodes;
+  return std::ranges::any_of(model.spans(), is_chain) ? Grain::Blocks : Grain::Nodes;
 }
 
 }  // namespace rehearsal::predict::frameworks

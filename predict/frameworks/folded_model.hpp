@@ -19,7 +19,7 @@ namespace rehearsal::predict::frameworks {
 /// How finely a model is looked at.
 enum class Grain : std::uint8_t {
   Blocks,  ///< repeated blocks once
-  Nodes,   ///< every node by itself: what stages of networks without a chain of blocks are cut between
+  Nodes,   ///< every node by itself, recurrences aside: what stages of networks without a chain of blocks are cut between
 };
 
 /// Into how many parts each kind of parallelism splits one micro-batch.
@@ -44,6 +44,8 @@ class FoldedModel {
   [[nodiscard]] const Flow& flow() const { return *flow_; }
   /// Node of graph() that stands for the `offset`-th node of every repetition of a span.
   [[nodiscard]] std::size_t node(std::size_t span, std::size_t offset) const { return nodes_[span][offset]; }
+  /// Whether all repetitions of a span read one tensor there.
+  [[nodiscard]] bool read_by_all(std::size_t span, std::size_t offset, std::size_t input) const;
   /// Samples that the shapes of graph() are for.
   [[nodiscard]] std::int64_t batch() const { return training_.batch; }
   [[nodiscard]] SplitLimits limits() const;

@@ -80,7 +80,8 @@ class RoleWriter : private PricedRole {
 
   [[nodiscard]] graph::NodeId node(const Unit& unit, std::uint32_t offset) const {
     const auto& span = model_.spans()[part_of(unit).span];
-    return static_cast<graph::NodeId>(span.first + static_cast<std::size_t>(unit.repetition) * span.length + offset);
+    const auto repetition = static_cast<std::size_t>(part_of(unit).first_repetition + unit.repetition);
+    return static_cast<graph::NodeId>(span.first + repetition * span.length + offset);
   }
   [[nodiscard]] bool gathers_once() const { return job_.plan.zero > 0 && has_replicas(job_) && !gathers_every_pass(job_); }
 

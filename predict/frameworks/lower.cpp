@@ -21,9 +21,11 @@ class WeightCounter {
       if (s_.sharding.axes[a].name == "ep") expert_axis_ = a;
   }
 
-  void count(Part& part, std::size_t node) {
+  void count(Part& part, std::size_t node, std::size_t offset) {
     Weights first_used;
-    for (const auto t : s_.model.graph().nodes()[node].inputs) {
+    const auto& inputs = s_.model.graph().nodes()[node].inputs;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const auto t = inputs[i];
       if (t == TensorId::None || !graph::is_weight(s_.model.graph()[t].role)) continue;
       const bool trained = s_.model.graph()[t].role == graph::TensorRole::Parameter;
       const Weights elements = trained ? with_update(t) : Weights{s_.elements(t)};
@@ -32,9 +34,12 @@ class WeightCounter {
         if (known->second != part.span) part.shared_weights += elements;
         continue;
       }
-      first_used += elements;
-      part.trained_tensors += trained ? 1 : 0;
-      if (expert_axis_ && s_.sharding.layout(t)[*expert_axis_].split()) part.expert_weights += elements;
+      const bool common = part.repeated && s_.model.read_by_all(part.span, offset, i);
+      const double share = common ? 1.0 / part.repeats : 1;
+      first_used += share * elements;
+      if (common) part.common_weights += elements;
+      part.trained_tensors += trained ? share : 0;
+      if (expert_axis_ && s_.sharding.layout(t)[*expert_axis_].split()) part.expert_weights += share * elements;
     }
     part.weights_of_node.push_back(first_used);
     part.weights += first_used;
@@ -179,7 +184,7 @@ Part part_of(const RowSetting& s, std::size_t span, WeightCounter& weights, Coun
   Part part;
   part.span = span;
   part.repeats = s.model.spans()[span].repeats;
-  part.repeated = part.repeats > 1;
+  part.repeated = part.repeats > 1 && !s.model.spans()[span].recurrence;
   std::vector<std::size_t> nodes;
   RowCollector rows(s, part, counted);
   for (std::uint32_t offset = 0; offset < s.model.spans()[span].length; ++offset) {
@@ -190,12 +195,27 @@ Part part_of(const RowSetting& s, std::size_t span, WeightCounter& weights, Coun
       continue;
     }
     rows.add(node, offset);
-    weights.count(part, node);
+    weights.count(part, node, offset);
     part.boundary_bytes = boundary_of(s, node);
   }
   rows.finish();
   add_exchanges(s, part, nodes);
   return part;
+}
+
+/// The first step of a recurrence, which comes last in the backward pass, has its weights: they are there once, and only then their
+/// gradients are whole.
+void add_part(ModelParts& model, Part part, bool recurrence) {
+  auto further = part;
+  if (recurrence) part.repeats = 1;
+  model.parts.push_back(std::move(part));
+  if (!recurrence) return;
+  further.first_repetition = 1;
+  --further.repeats;
+  further.weights = further.expert_weights = further.shared_weights = {};
+  further.weights_of_node.assign(further.weights_of_node.size(), {});
+  further.trained_tensors = 0;
+  model.parts.push_back(std::move(further));
 }
 
 /// Rows of tokens that all experts together compute, as the model has it.
@@ -266,7 +286,7 @@ ModelParts parts_of(const FoldedModel& folded, const FrameworkJob& job, std::siz
   for (std::size_t span = 0; span < folded.spans().size(); ++span) {
     // A block keeps all that it reads. A single node shares a stage with the others that read the same, but for the few at its cuts.
     if (folded.spans()[span].length > 1) counted = {};
-    model.parts.push_back(part_of(setting, span, weights, counted));
+    add_part(model, part_of(setting, span, weights, counted), folded.spans()[span].recurrence);
   }
   add_loss(setting, model);
   if (const double share = job.micro_batch / std::max(1.0, samples); share != 1)

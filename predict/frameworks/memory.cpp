@@ -131,6 +131,11 @@ class StageMemory {
       for (const auto& piece : step_.chunks[step_.chunk_of(stage_, own)]) visit(model_.parts[piece.part], piece);
   }
 
+  /// Of a stage with so many repetitions: what other stages have, too.
+  [[nodiscard]] static Weights copied_weights(const Part& part, int count) {
+    return part.shared_weights + (1 - static_cast<double>(count) / part.repeats) * part.common_weights;
+  }
+
   void add_states(RankMemory& m) const {
     const auto bytes = state_bytes(job_, precision_);
     const bool gathers = gathers_every_pass(job_);
@@ -154,9 +159,9 @@ class StageMemory {
       const int count = piece.count;
       // Embeddings and what makes the logits are left as they are.
       const double frozen = part.repeated && job_.recipe.frozen_bytes > 0 ? job_.recipe.frozen_bytes : bytes.weights;
-      add(count * (part.weights - part.expert_weights) + (job_.plan.pp > 1 ? part.shared_weights : Weights{}), replicas, frozen);
+      add(count * (part.weights - part.expert_weights) + (job_.plan.pp > 1 ? copied_weights(part, count) : Weights{}), replicas, frozen);
       add(count * part.expert_weights, replicas / job_.plan.ep, frozen);  // experts have copies on fewer ranks
-      largest = std::max(largest, part.weights.all);
+      largest = std::max(largest, part.read_weights().all);
       const double ranks = keeps_whole_gradients(job_) ? 1 : replicas;
       if (job_.recipe.update_in_backward) m.gradients = std::max(m.gradients, part.weights.trained * bytes.gradients / ranks);
     });

@@ -55,12 +55,14 @@ struct Weights {
 
 /// One repetition of a span on one rank, for one micro-batch.
 struct Part {
-  std::size_t span = 0;  ///< of the folded model
+  std::size_t span = 0;      ///< of the folded model
+  int first_repetition = 0;  ///< of the span; 1: further steps of a recurrence, whose weights the part before has, its first step
   int repeats = 1;
   bool repeated = false;                    ///< a block of a chain of equal ones: what recomputation and sharding work on
   std::vector<PassStep> forward, backward;  ///< in the order in which they run
   std::vector<Weights> weights_of_node;     ///< on this rank, that a node of the span is the first to use, by offset
   Weights weights;                          ///< their sum
+  Weights common_weights;                   ///< that all repetitions read: `weights` has the share of one of them
   Weights expert_weights;                   ///< of these, what the ranks of expert parallelism share out
   Weights shared_weights;                   ///< that an earlier part uses, too: stages of a pipeline have a copy each
   double trained_tensors = 0;
@@ -71,6 +73,8 @@ struct Part {
   Kept kept;
   /// Gradients that the backward pass of one node has at once, of its results and of what it read: at the node where they are most, bytes.
   double widest_gradients = 0;
+
+  [[nodiscard]] Weights read_weights() const { return weights + (1 - 1.0 / repeats) * common_weights; }
 };
 
 struct ModelParts {

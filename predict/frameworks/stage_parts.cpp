@@ -1,6 +1,7 @@
 #include "predict/frameworks/stage_parts.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.hpp"
 
@@ -14,11 +15,11 @@ double seconds_of(const PartTime& t) {
   return std::max(both.host, both.device);
 }
 
-void append(Chunk& chunk, std::size_t part, int repetition) {
-  if (!chunk.empty() && chunk.back().part == part && chunk.back().first + chunk.back().count == repetition)
-    ++chunk.back().count;
+void append(Chunk& chunk, const Piece& piece) {
+  if (!chunk.empty() && chunk.back().part == piece.part && chunk.back().first + chunk.back().count == piece.first)
+    chunk.back().count += piece.count;
   else
-    chunk.push_back({part, repetition, 1});
+    chunk.push_back(piece);
 }
 
 /// The part that is a chain of at least so many blocks and most of the model; parts().size(): there is none.
@@ -29,7 +30,8 @@ std::size_t chain_of(const StepTimer& timer, std::size_t chunks) {
   for (std::size_t p = 0; p < parts.size(); ++p) {
     const double seconds = seconds_of(timer.parts()[p]) * parts[p].repeats;
     whole += seconds;
-    if (parts[p].repeats % static_cast<int>(chunks) == 0 && seconds > longest) longest = seconds, chain = p;
+    const bool splits = (parts[p].repeated || chunks == 1) && parts[p].repeats % static_cast<int>(chunks) == 0;
+    if (splits && seconds > longest) longest = seconds, chain = p;
   }
   return longest > kMostOfModel * whole ? chain : parts.size();
 }
@@ -44,12 +46,27 @@ std::vector<Chunk> dealt_out(const StepTimer& timer, std::size_t chain, std::siz
   return result;
 }
 
-/// Repetitions of all parts in a row.
+/// Nothing is cut within: a repetition of a part, or all steps of a recurrence, which share their weights.
 struct Unit {
-  std::size_t part;
-  int repetition;
+  Chunk pieces;
   double seconds;
 };
+
+/// Of all parts in a row.
+std::vector<Unit> uncut_units(const StepTimer& timer) {
+  std::vector<Unit> units;
+  for (std::size_t p = 0; p < timer.parts().size(); ++p) {
+    const double seconds = seconds_of(timer.parts()[p]);
+    const auto& part = timer.model().parts[p];
+    if (part.first_repetition > 0) {
+      units.back().pieces.push_back({p, 0, part.repeats});
+      units.back().seconds += part.repeats * seconds;
+      continue;
+    }
+    for (int r = 0; r < part.repeats; ++r) units.push_back({{{p, r, 1}}, seconds});
+  }
+  return units;
+}
 
 /// Goes through the units in order and begins another chunk where this one would take longer than `most`: each is as long as it can be,
 /// and none empty. Tells `taken` of every unit and its chunk. Returns what the longest chunk takes.
@@ -69,15 +86,8 @@ double cut_at(const std::vector<Unit>& units, const std::vector<double>& slownes
 }
 
 std::vector<Chunk> balanced(const StepTimer& timer, const std::vector<double>& slowness) {
-  std::vector<Unit> units;
-  double whole = 0;
-  for (std::size_t p = 0; p < timer.parts().size(); ++p) {
-    const double seconds = seconds_of(timer.parts()[p]);
-    for (int r = 0; r < timer.model().parts[p].repeats; ++r) {
-      units.push_back({p, r, seconds});
-      whole += seconds;
-    }
-  }
+  const auto units = uncut_units(timer);
+  const double whole = std::accumulate(units.begin(), units.end(), 0.0, [](double sum, const Unit& unit) { return sum + unit.seconds; });
   if (units.size() < slowness.size())
     throw Refusal("plan: pp: " + std::to_string(slowness.size()) + " chunks of the model are wanted, and it has " +
                   std::to_string(units.size()) + " pieces; use fewer stages or a smaller interleave");
@@ -89,7 +99,9 @@ std::vector<Chunk> balanced(const StepTimer& timer, const std::vector<double>& s
     (longest <= most * (1 + 1e-9) ? high : low) = most;
   }
   std::vector<Chunk> chunks(slowness.size());
-  cut_at(units, slowness, high, [&](std::size_t c, const Unit& unit) { append(chunks[c], unit.part, unit.repetition); });
+  cut_at(units, slowness, high, [&](std::size_t c, const Unit& unit) {
+    for (const auto& piece : unit.pieces) append(chunks[c], piece);
+  });
   return chunks;
 }
 

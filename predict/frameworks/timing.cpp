@@ -125,7 +125,8 @@ void StepTimer::time(const Part& part, Recomputed recompute, PartTime& t) const 
       job_.recipe.fp32_reduction.value_or(job_.profile.reduces_in_fp32) && precision_.element_bytes == 2 ? 4 : weight_bytes;
   const double pieces = job_.profile.gathers_layerwise ? 1 : kOperatorGathers;
   const double frozen_bytes = part.repeated && job_.recipe.frozen_bytes > 0 ? job_.recipe.frozen_bytes : weight_bytes;
-  t.gather_bytes = part.weights.trained * weight_bytes + (part.weights.all - part.weights.trained) * frozen_bytes;
+  const auto read = part.read_weights();
+  t.gather_bytes = read.trained * weight_bytes + (read.all - read.trained) * frozen_bytes;
   t.gather = pieces * collective(CollectiveKind::AllGather, t.gather_bytes / pieces, groups_.shards);
   if (part.weights.trained == 0) return;
   const double sent = part.weights.trained / pieces * wire_bytes;
