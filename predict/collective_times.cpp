@@ -54,6 +54,17 @@ double bus_factor(CollectiveKind kind, int ranks) {
   return kind == CollectiveKind::Broadcast || kind == CollectiveKind::Reduce ? 1 : others;
 }
 
+std::size_t slowest_adding(const platforms::Platform& platform, int ranks) {
+  std::size_t slowest = 0;
+  int first = 0;
+  for (std::size_t kind = 0; kind < platform.nodes.size() && first < ranks; ++kind) {
+    const auto& group = platform.nodes[kind];
+    first += group.count * group.devices;
+    if (group.device.memory_bandwidth.value < platform.nodes[slowest].device.memory_bandwidth.value) slowest = kind;
+  }
+  return slowest;
+}
+
 bool has_library_releases(const platforms::Platform& platform) {
   return platforms::device_of(platform, 0).kind == platforms::DeviceKind::Gpu;
 }
@@ -79,7 +90,9 @@ std::vector<CollectiveTime> collective_times(const CollectiveQuestion& q, StepEv
     times.back().chosen = !has_library && row.name == chosen;
   }
   if (!has_library) return times;
-  const costmodel::CollectiveLibrary network(q.platform);
+  // Kinds of nodes that no rank is on slow nothing down.
+  const auto own = q.platform.nodes.size() > 1 ? platforms::with_devices(q.platform, q.ranks) : q.platform;
+  const costmodel::CollectiveLibrary network(own);
   const auto& c = costmodel::published_constants().values;
   const auto bytes = q.size.value();
   // XLA's and Gaudi's own collectives are not in the table: their closed form stands for them.

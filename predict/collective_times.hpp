@@ -11,7 +11,7 @@ namespace rehearsal::predict {
 
 struct CollectiveQuestion {
   const platforms::Platform& platform;
-  const costmodel::CostModel& model;
+  const costmodel::CostModel& model;  ///< of the devices of slowest_adding()
   plan::CollectiveKind kind = plan::CollectiveKind::AllReduce;
   int ranks = 1;                                                  ///< the first so many devices of the platform
   Bytes size;                                                     ///< of the full vector
@@ -26,6 +26,9 @@ struct CollectiveTime {
   bool library = false;  ///< not one of our algorithms, but what the collective library of the device's vendor would choose
   std::string protocol = {};  ///< of the library: "LL128"
 };
+
+/// Of the kinds of nodes that the first `ranks` devices are on, the one whose devices add slowest: what the others wait for.
+[[nodiscard]] std::size_t slowest_adding(const platforms::Platform&, int ranks);
 
 /// Whether the library of its devices is NCCL or RCCL, so that a release can be asked about.
 [[nodiscard]] bool has_library_releases(const platforms::Platform&);

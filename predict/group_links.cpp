@@ -22,6 +22,16 @@ void share_node(const plan::Program& program, const platforms::Platform& platfor
     links.node_inner = *node.intra.bandwidth / groups;
 }
 
+/// A collective ends when its last rank does: where nodes differ all wait for those with the slower links.
+void slow_down(plan::CollectiveLinks& links, const plan::CollectiveLinks& others) {
+  links.inner_latency = std::max(links.inner_latency, others.inner_latency);
+  links.outer_latency = std::max(links.outer_latency, others.outer_latency);
+  links.inner_bandwidth = std::min(links.inner_bandwidth, others.inner_bandwidth);
+  links.outer_bandwidth = std::min(links.outer_bandwidth, others.outer_bandwidth);
+  links.node_inner = std::min(links.node_inner, others.node_inner);
+  links.node_outer = std::min(links.node_outer, others.node_outer);
+}
+
 /// Every rank sends to the member of its group at another coordinate, `to(coordinate)`; beyond the group's size, or below 0, to nobody.
 template <class To>
 plan::NetworkPath path_of(const plan::Program& program, const platforms::Fabric& fabric, std::size_t axis, const To& to) {
@@ -107,10 +117,21 @@ plan::MemberWays GroupLinks::ways(GroupMember member) {
   return known;
 }
 
+/// Of the group's ranks on other kinds of nodes the first of each.
+std::vector<int> GroupLinks::one_of_each_kind(GroupMember member) const {
+  std::vector<int> ranks;
+  if (platform_.nodes.size() == 1) return ranks;
+  std::set<const platforms::NodeGroup*> known{&platforms::node_of(platform_, member.rank)};
+  for (const int rank : plan::group(program_, member.rank, member.axis))
+    if (known.insert(&platforms::node_of(platform_, rank)).second) ranks.push_back(rank);
+  return ranks;
+}
+
 const plan::CollectiveLinks& GroupLinks::of(GroupMember member) {
   const std::pair key{member.axis, member.rank};
   if (const auto known = known_.find(key); known != known_.end()) return known->second;
   auto links = measured(member);
+  for (const int other : one_of_each_kind(member)) slow_down(links, measured({member.axis, other}));
   if (program_.axes[member.axis].size <= plan::kMostKnownMembers) links.members = ways(member);
   if (links.ranks_per_node < program_.axes[member.axis].size) {
     const auto& far = distances(member.axis);

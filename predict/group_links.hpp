@@ -36,6 +36,7 @@ class GroupLinks {
   /// Messages that cross a link, by places of sender and receiver in their groups: [from * size + to].
   using Crossings = std::unordered_map<std::uint32_t, std::vector<int>>;
   [[nodiscard]] plan::CollectiveLinks measured(GroupMember) const;
+  [[nodiscard]] std::vector<int> one_of_each_kind(GroupMember) const;
   [[nodiscard]] plan::MemberWays ways(GroupMember);
   /// Of every group along the axis that has members among the ranks, between these.
   [[nodiscard]] Crossings crossings_of(std::size_t axis, std::span<const int> ranks) const;

@@ -91,7 +91,8 @@ int collective(const CollectiveOptions& o, Terminal& terminal) {
   std::vector<std::string> warnings;
   const auto measured = measured_for(calibration_of(o.platform), platform, warnings);
   for (const auto& w : warnings) terminal.warn(w);
-  const costmodel::CostModel model(platforms::device_of(platform, 0), measured.front(), "f32");
+  const auto slowest = predict::slowest_adding(platform, static_cast<int>(ranks));
+  const costmodel::CostModel model(platform.nodes[slowest].device, measured[slowest], "f32");
   const auto evaluator = evaluator_of(fidelity);
   const auto progress = terminal.progress("collectives");
   auto rows = Json::array();
