@@ -177,8 +177,7 @@ void print_time(const predict::Assessment& a, std::ostream& out) {
       << ", which the others wait for)\n";
   if (a.imbalance >= a.step * predict::kWorthSaying)
     out << "        rank " << a.limiting_rank << " has " << to_text(a.imbalance)
-        << " more to do than the ranks have in the mean: imbalance of "
-        << "stages\n";
+        << " more to do than the ranks have in the mean: imbalance of " << (a.plan.pp > 1 ? "stages\n" : "ranks\n");
 }
 
 void print_memory(const predict::Assessment& a, std::ostream& out) {

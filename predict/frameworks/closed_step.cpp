@@ -369,8 +369,7 @@ std::vector<StepTime> stage_times(const StagedStep& step, const ReplicaKind& lan
 }
 
 /// The step of the stage that the others wait for: its own time, and what it waits after that until all have ended.
-StepTime lane_time(const StagedStep& step, const ReplicaKind& lane) {
-  const auto times = stage_times(step, lane);
+StepTime limiting_time(const std::vector<StepTime>& times) {
   std::vector<RankEnd> ends;
   for (const auto& t : times) ends.push_back({t.stage, t.seconds, t.seconds - t.bubble, t.busy});
   const auto end = step_end(ends);
@@ -440,8 +439,14 @@ void add_contents(const StagedStep& step, StepTime& t) {
 StepTime closed_step(const StagedStep& step) {
   constexpr double kHalos = 40, kHaloSeconds = 30e-6;  // of one step where a sample is shared out among ranks
   StepTime worst;
-  for (const auto& lane : step.lanes)
-    if (auto own = lane_time(step, lane); own.seconds > worst.seconds) worst = own;
+  double busy = 0, ranks = 0;
+  for (const auto& lane : step.lanes) {
+    const auto times = stage_times(step, lane);
+    for (const auto& t : times) busy += lane.devices.ranks * t.busy, ranks += lane.devices.ranks;
+    if (auto own = limiting_time(times); own.seconds > worst.seconds) worst = own, worst.first_rank = lane.devices.first_rank;
+  }
+  // Replicas on other devices wait, too.
+  if (step.lanes.size() > 1) worst.imbalance = std::max(0.0, worst.busy - busy / ranks);
   if (step.job.micro_batch < 1 && step.lanes.front().timers.front()->model().image) {
     worst.seconds += kHalos * kHaloSeconds;
     worst.exposed += kHalos * kHaloSeconds;

@@ -12,7 +12,8 @@ namespace rehearsal::predict::frameworks {
 struct StepTime {
   double seconds = 0;
   int stage = 0;
-  double imbalance = 0;  ///< that this stage computes more than the stages do in the mean
+  int first_rank = 0;    ///< on the first stage, of the replicas that the others wait for
+  double imbalance = 0;  ///< that this stage computes more than all ranks do in the mean
   double bubble = 0;     ///< waiting for other stages that have not sent yet
   double exposed = 0;    ///< exchanges within passes, and waiting for gradients, parameters and messages that are on their way
   double handovers = 0;  ///< of `exposed`, waiting for messages from other stages that are on their way

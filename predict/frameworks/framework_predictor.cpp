@@ -179,7 +179,7 @@ class FrameworkPredictor final : public Predictor {
     a.samples_per_second = q.job.batch / time.seconds;
     a.tokens_per_sample = tokens_;
     a.breakdown = breakdown_of(time);
-    a.limiting_rank = first_rank_of(q.job.plan, time.stage);
+    a.limiting_rank = time.first_rank + first_rank_of(q.job.plan, time.stage);
     a.imbalance = Seconds(time.imbalance);
     a.bottleneck = bottleneck_of(a.breakdown);
     a.evidence = {0, 1, 0};

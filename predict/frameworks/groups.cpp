@@ -66,20 +66,20 @@ RankGroups groups_of(const platforms::Platform& platform, const plan::Plan& plan
 
 std::vector<StageDevices> device_groups_of_stages(const platforms::Platform& platform, const plan::Plan& plan) {
   const auto stages = static_cast<std::size_t>(plan.pp);
-  if (platform.nodes.size() == 1) return {{std::vector<std::size_t>(stages, 0), plan.ranks() / plan.pp}};
+  if (platform.nodes.size() == 1) return {{std::vector<std::size_t>(stages, 0), plan.ranks() / plan.pp, 0}};
   const auto mesh = plan::mesh_of(plan);
   const auto pipeline = std::find_if(mesh.begin(), mesh.end(), [](const auto& axis) { return axis.name == "pp"; });
-  std::map<std::vector<std::size_t>, int> found;
+  std::map<std::vector<std::size_t>, StageDevices> found;
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     if (pipeline != mesh.end() && rank / pipeline->stride % pipeline->size != 0) continue;
     std::vector<std::size_t> own;
     for (std::size_t s = 0; s < stages; ++s)
       own.push_back(static_cast<std::size_t>(
           platforms::place(platform, rank + static_cast<int>(s) * (pipeline == mesh.end() ? 0 : pipeline->stride)).group));
-    ++found[std::move(own)];
+    ++found.try_emplace(own, StageDevices{own, 0, rank}).first->second.ranks;
   }
   std::vector<StageDevices> devices;
-  for (const auto& [groups, ranks] : found) devices.push_back({groups, ranks});
+  for (auto& [groups, replicas] : found) devices.push_back(std::move(replicas));
   return devices;
 }
 

@@ -20,6 +20,7 @@ struct RankGroups {
 struct StageDevices {
   std::vector<std::size_t> groups;  ///< of nodes, by stage
   int ranks = 0;                    ///< of one stage of all these replicas
+  int first_rank = 0;               ///< of their first stage
 };
 /// Replicas that run on the same devices are one entry. One entry of zeros where all nodes are alike.
 [[nodiscard]] std::vector<StageDevices> device_groups_of_stages(const platforms::Platform&, const plan::Plan&);

@@ -48,6 +48,19 @@ TEST_CASE("energy of a mixed cluster is that of its devices, whatever the order 
   CHECK(h100s > a100s / 3);
 }
 
+TEST_CASE("the rank that the others wait for is one of the slower devices, which compute longer than all do in the mean") {
+  const char* plan = "dp=16,micro_batch=1";
+  const auto last = asked(nodes_of("dgx-h100", "dgx-a100"), plan), first = asked(nodes_of("dgx-a100", "dgx-h100"), plan);
+  CHECK(last.limiting_rank == 8);
+  CHECK(first.limiting_rank == 0);
+  CHECK(last.imbalance.value() == Approx(first.imbalance.value()));
+  // Replicas of both kinds do the same, each half of the ranks: the mean is the slower half's time less half of what it takes longer.
+  const auto busy = [](const Assessment& a) { return a.breakdown.compute.value() + a.breakdown.optimizer.value(); };
+  const double slow = busy(asked(nodes_of("dgx-a100", "dgx-a100"), plan)), fast = busy(asked(nodes_of("dgx-h100", "dgx-h100"), plan));
+  CHECK(last.imbalance.value() == Approx((slow - fast) / 2).epsilon(0.1));
+  CHECK(asked(nodes_of("dgx-a100", "dgx-a100"), plan).imbalance == Seconds(0));
+}
+
 TEST_CASE("a plan fits a mixed cluster when every stage fits the least of its devices") {
   const auto capacity = [](const platforms::Platform& platform, const char* plan) { return asked(platform, plan).memory_capacity; };
   auto small_first = nodes_of("dgx-h100", "dgx-h100"), small_last = small_first;
