@@ -436,7 +436,7 @@ plan::Plan JobSetup::to_write(plan::Plan plan) const {
 
 nlohmann::ordered_json JobSetup::heading(const ModelOptions& model, std::string_view as) const {
   const auto& framework = as.empty() ? predictor_->framework() : *costmodel::find_framework(as);
-  const auto grounds = predict::frameworks::grounds_of(framework, platforms::device_of(platform_, 0));
+  const auto grounds = predict::frameworks::grounds_of(framework, platform_);
   nlohmann::ordered_json evidence{{"rests_on", grounds.sentence}, {"published_times", grounds.times}};
   if (grounds.times > 0) evidence["median_error"] = grounds.median_error;
   nlohmann::ordered_json heading{{"schema", 1},

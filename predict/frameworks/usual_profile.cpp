@@ -92,4 +92,13 @@ Grounds grounds_of(const costmodel::FrameworkProfile& profile, const platforms::
   return grounds;
 }
 
+Grounds grounds_of(const costmodel::FrameworkProfile& profile, const platforms::Platform& platform) {
+  const auto known = [&](const platforms::NodeGroup& group) {
+    const auto* seen = seen_on(profile.name, group.device);
+    if (seen == nullptr) seen = seen_on(profile.product(), group.device);
+    return std::pair(seen == nullptr ? 0 : seen->times, group.device.name);
+  };
+  return grounds_of(profile, std::ranges::min_element(platform.nodes, {}, known)->device);
+}
+
 }  // namespace rehearsal::predict::frameworks

@@ -30,5 +30,7 @@ struct Grounds {
   std::string sentence;
 };
 [[nodiscard]] Grounds grounds_of(const costmodel::FrameworkProfile&, const platforms::Device&);
+/// On the kind of device that least is known of: where devices differ a prediction is no better known than that.
+[[nodiscard]] Grounds grounds_of(const costmodel::FrameworkProfile&, const platforms::Platform&);
 
 }  // namespace rehearsal::predict::frameworks

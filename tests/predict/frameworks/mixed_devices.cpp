@@ -4,6 +4,7 @@
 #include "graph/zoo/zoo.hpp"
 #include "platforms/catalog.hpp"
 #include "predict/frameworks/framework_predictor.hpp"
+#include "predict/frameworks/usual_profile.hpp"
 #include "tests/catch.hpp"
 
 using namespace rehearsal;
@@ -59,6 +60,14 @@ TEST_CASE("the rank that the others wait for is one of the slower devices, which
   const double slow = busy(asked(nodes_of("dgx-a100", "dgx-a100"), plan)), fast = busy(asked(nodes_of("dgx-h100", "dgx-h100"), plan));
   CHECK(last.imbalance.value() == Approx((slow - fast) / 2).epsilon(0.1));
   CHECK(asked(nodes_of("dgx-a100", "dgx-a100"), plan).imbalance == Seconds(0));
+}
+
+TEST_CASE("what is known of a framework on a mixed cluster is what is known on the device of fewest published times") {
+  const auto& framework = *costmodel::find_framework("megatron-core");
+  const auto one = nodes_of("dgx-h100", "dgx-a100"), other = nodes_of("dgx-a100", "dgx-h100");
+  const auto of_one = frameworks::grounds_of(framework, one);
+  CHECK(of_one.sentence == frameworks::grounds_of(framework, other).sentence);
+  for (const auto& nodes : one.nodes) CHECK(of_one.times <= frameworks::grounds_of(framework, nodes.device).times);
 }
 
 TEST_CASE("a plan fits a mixed cluster when every stage fits the least of its devices") {
