@@ -287,12 +287,28 @@ double peak_of(const Workload& job, int ranks) {
 
 }  // namespace
 
+std::string idle_on_mixed(const platforms::Platform& platform, int ranks) {
+  const int devices = platforms::device_count(platform);
+  if (platform.nodes.size() == 1 || ranks >= devices) return {};
+  std::map<std::string, int> used, idle;
+  for (int rank = 0; rank < devices; ++rank) ++(rank < ranks ? used : idle)[platforms::device_of(platform, rank).name];
+  if (used.size() == 1 && idle.size() == 1 && used.begin()->first == idle.begin()->first) return {};
+  const auto text = [](const std::map<std::string, int>& counts) {
+    std::vector<std::string> kinds;
+    for (const auto& [name, count] : counts) kinds.push_back(std::to_string(count) + " " + name);
+    return joined(kinds, " and ");
+  };
+  return "plan: its " + std::to_string(ranks) + " ranks are on the first devices of platform " + platform.name + ", " + text(used) +
+         ", and " + text(idle) + " are idle; the order of nodes in the platform's file says which come first";
+}
+
 Assessment assess(const Workload& job, const plan::Program& program, StepEvaluator& evaluator, bool keep_timeline, StepCost* cost_out) {
   const auto costs = cost_of(job, program);
   auto cost = evaluator.evaluate({program, costs, job.platform, job.model, keep_timeline});
   Assessment a;
   a.plan = program.plan;
   a.warnings = program.warnings;
+  if (auto idle = idle_on_mixed(job.platform, program.ranks); !idle.empty()) a.warnings.push_back(std::move(idle));
   a.shares = sentence_of_shares(program, job.platform);
   a.platform = job.platform.name;
   a.framework = costmodel::own_framework().name;

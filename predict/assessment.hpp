@@ -98,6 +98,9 @@ struct Assessment {
   [[nodiscard]] bool may_fit() const { return fits_with(memory_margin, memory_bytes, memory_capacity); }
 };
 
+/// A sentence where devices differ, and a plan of so many ranks leaves some idle: which. Else empty.
+[[nodiscard]] std::string idle_on_mixed(const platforms::Platform&, int ranks);
+
 using PassListener = std::function<void(const plan::PassResult&)>;
 
 /// Lowers and evaluates. Throws Refusal when the plan cannot be used at all; a plan that does not fit in memory is assessed (fits() is

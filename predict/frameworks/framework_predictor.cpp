@@ -184,6 +184,7 @@ class FrameworkPredictor final : public Predictor {
     a.bottleneck = bottleneck_of(a.breakdown);
     a.evidence = {0, 1, 0};
     a.warnings = plan::keys_without_effect(q.job.plan, q.job.plan.dp * q.job.plan.cp);
+    if (auto idle = idle_on_mixed(platform_, a.ranks); !idle.empty()) a.warnings.push_back(std::move(idle));
     if (auto warning = warning_about(q.job.plan); !warning.empty()) a.warnings.push_back(std::move(warning));
     for (auto& sentence : choices_without_effect(q.job, model)) a.warnings.push_back(std::move(sentence));
     if (power.at_least) a.warnings.push_back(below_least_clock(q.job.recipe.power_limit, pacing, power));

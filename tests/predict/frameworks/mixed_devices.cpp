@@ -70,6 +70,21 @@ TEST_CASE("what is known of a framework on a mixed cluster is what is known on t
   for (const auto& nodes : one.nodes) CHECK(of_one.times <= frameworks::grounds_of(framework, nodes.device).times);
 }
 
+TEST_CASE("a plan that leaves devices of a mixed cluster idle says which it uses") {
+  const auto idle = [](const Assessment& a) {
+    std::string found;
+    for (const auto& warning : a.warnings)
+      if (warning.find("idle") != std::string::npos) found = warning;
+    return found;
+  };
+  CHECK_THAT(idle(asked(nodes_of("dgx-h100", "dgx-a100"), "dp=8,micro_batch=1")),
+             contains("8 ranks are on the first devices") && contains("8 H100-SXM5-80GB, and 8 A100-SXM4-80GB are idle"));
+  CHECK_THAT(idle(asked(nodes_of("dgx-a100", "dgx-h100"), "dp=4,micro_batch=1")),
+             contains("4 A100-SXM4-80GB, and 4 A100-SXM4-80GB and 8 H100-SXM5-80GB are idle"));
+  CHECK(idle(asked(nodes_of("dgx-h100", "dgx-a100"), "dp=16,micro_batch=1")).empty());
+  CHECK(idle(asked(nodes_of("dgx-h100", "dgx-h100"), "dp=8,micro_batch=1")).empty());
+}
+
 TEST_CASE("a plan fits a mixed cluster when every stage fits the least of its devices") {
   const auto capacity = [](const platforms::Platform& platform, const char* plan) { return asked(platform, plan).memory_capacity; };
   auto small_first = nodes_of("dgx-h100", "dgx-h100"), small_last = small_first;
