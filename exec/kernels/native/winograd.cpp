@@ -81,17 +81,23 @@ void convolve(const WinogradShape& s, int threads, const Operands& o, float* wei
   });
 }
 
-/// Of each point: weights += numbers of the image, transposed, x those of the gradient; rows of weights are padded_out() apart.
-void multiply_gradient(const WinogradShape& s, int threads, const WinogradNumbers& image, const WinogradNumbers& gradient, float* weights,
-                       bool adds) {
+/// The sum that a gradient of weights is added to, or begins.
+struct WeightSum {
+  float* first;
+  bool adds;
+};
+
+/// Of each point: sum += numbers of the image, transposed, x those of the gradient; rows of weights are padded_out() apart.
+void multiply_gradient(const WinogradShape& s, int threads, const WinogradNumbers& image, const WinogradNumbers& gradient,
+                       const WeightSum& sum) {
   const std::int64_t panels = panels_of(s), tiles = gradient.slices * gradient.tiles;
   parallel_items(threads, kWinogradPoints * s.taps * panels, 1, [&](std::int64_t item) {
     const WinogradPanel panel = panel_of(s, item % panels);
     const std::int64_t point = item / panels / s.taps, tap = item / panels % s.taps;
-    loops().attention.product({s.in, panel.count, tiles, 1, s.in, s.out, s.padded_out(), tiles * s.out - panel.first, adds},
+    loops().attention.product({s.in, panel.count, tiles, 1, s.in, s.out, s.padded_out(), tiles * s.out - panel.first, sum.adds},
                               image.first + point * image.point() + tap * image.tiles * s.in,
                               gradient.first + point * gradient.point() + panel.first,
-                              weights + point * s.weights_of_point() + tap * s.in * s.padded_out() + panel.first);
+                              sum.first + point * s.weights_of_point() + tap * s.in * s.padded_out() + panel.first);
   });
 }
 
@@ -100,23 +106,6 @@ std::int64_t sums_of(const WinogradShape& s, const WinogradParts& parts) {
   constexpr std::int64_t kMost = 8, kTilesPerWeight = 4;
   const std::int64_t tiles = kWinogradPoints * s.tiles() * (s.in + s.out);
   return std::clamp<std::int64_t>(tiles / (kTilesPerWeight * s.weight_numbers()), 1, std::min(kMost, parts.count()));
-}
-
-void differentiate_weights(const WinogradShape& s, int threads, const float* x, const float* dy, float* dw, float* workspace) {
-  const WinogradParts parts(s, kNumbersOfThread);
-  const WinogradTeam team(sums_of(s, parts), threads);
-  team.make_all([&](std::int64_t sum, std::int64_t member) {
-    const WinogradRoom room(s, parts, workspace + team.things * s.weight_numbers() + member * parts.numbers());
-    const WinogradTiles tiles(s, team.threads);
-    const std::int64_t first = sum * parts.count() / team.things;
-    for (std::int64_t i = first; i < (sum + 1) * parts.count() / team.things; ++i) {
-      const WinogradPart part = parts.part(i);
-      tiles.take_image(part, x, room.of_image(part));
-      tiles.take_gradient(part, dy, room.of_result(part));
-      multiply_gradient(s, team.threads, room.of_image(part), room.of_result(part), workspace + sum * s.weight_numbers(), i > first);
-    }
-  });
-  put_winograd_weights(s, threads, {workspace, team.things}, dw);
 }
 
 /// Of Conv's operands and result, whichever of them is made.
@@ -154,7 +143,22 @@ void run_image_gradient(const Call& call) {
 /// X, dY -> dW
 void run_weight_gradient(const Call& call) {
   const auto s = shape_of(call.attributes(), call.in_shape(0), call.out_shape(), call.in_shape(1));
-  differentiate_weights(s, call.threads(), call.in<float>(0), call.in<float>(1), call.out<float>(), workspace_of(call));
+  const auto *x = call.in<float>(0), *dy = call.in<float>(1);
+  auto* workspace = workspace_of(call);
+  const WinogradParts parts(s, kNumbersOfThread);
+  const WinogradTeam team(sums_of(s, parts), call.threads());
+  team.make_all([&](std::int64_t sum, std::int64_t member) {
+    const WinogradRoom room(s, parts, workspace + team.things * s.weight_numbers() + member * parts.numbers());
+    const WinogradTiles tiles(s, team.threads);
+    const std::int64_t first = sum * parts.count() / team.things;
+    for (std::int64_t i = first; i < (sum + 1) * parts.count() / team.things; ++i) {
+      const WinogradPart part = parts.part(i);
+      tiles.take_image(part, x, room.of_image(part));
+      tiles.take_gradient(part, dy, room.of_result(part));
+      multiply_gradient(s, team.threads, room.of_image(part), room.of_result(part), {workspace + sum * s.weight_numbers(), i > first});
+    }
+  });
+  put_winograd_weights(s, call.threads(), {workspace, team.things}, call.out<float>());
 }
 
 // What moving a number costs, in multiplications of a product: of the tiles, which stay in caches, and of the weights, which may not and of
