@@ -131,9 +131,13 @@ std::string to_text(BytesPerSecond q) { return scaled(q.value(), kByteRateText);
 std::string to_text(Watts q) { return scaled(q.value(), kUnits<Watts>); }
 std::string to_text(Joules q) { return scaled(q.value(), kJouleText); }
 std::string to_text(Dollars q) {
+  constexpr double kCent = 0.01, kLeastWhole = 0.9995;  // what three digits round to a dollar has two behind the point, as a dollar has
+  const double amount = std::fabs(q.value());
   char buffer[64];
-  std::snprintf(buffer, sizeof buffer, q.value() < 0.01 ? "$%.3g" : "$%.2f", q.value());
-  return buffer;
+  std::snprintf(buffer, sizeof buffer, amount < kLeastWhole ? "$%.3g" : "$%.2f", q.value());
+  std::string text = buffer;
+  if (amount >= kCent && amount < kLeastWhole) text.resize(std::max(text.size(), text.find('.') + std::string_view(".00").size()), '0');
+  return text;
 }
 
 template <class Unit>

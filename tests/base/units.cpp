@@ -38,6 +38,21 @@ TEST_CASE("quantities print with three digits and a fitting unit") {
   CHECK(to_text(Bytes(0)) == "0 B");
 }
 
+TEST_CASE("money below a dollar keeps three digits, and cents where it has them") {
+  // Cents alone would leave one digit of the cost of a step: 0.0159 of 0.0117 to 0.0215 as $0.02 of $0.01 to $0.02.
+  CHECK(to_text(Dollars(0.0159)) == "$0.0159");
+  CHECK(to_text(Dollars(0.011749)) == "$0.0117");
+  CHECK(to_text(Dollars(0.00854)) == "$0.00854");
+  CHECK(to_text(Dollars(0.01)) == "$0.01");
+  CHECK(to_text(Dollars(0.4987)) == "$0.499");
+  CHECK(to_text(Dollars(0.5)) == "$0.50");
+  CHECK(to_text(Dollars(0.99949)) == "$0.999");
+  CHECK(to_text(Dollars(0.9996)) == "$1.00");
+  CHECK(to_text(Dollars(0)) == "$0");
+  CHECK(to_text(Dollars(33853.214)) == "$33853.21");
+  CHECK(to_text(Dollars(-1234.5)) == "$-1234.50");
+}
+
 TEST_CASE("electricity has a carbon intensity and a price") {
   // 0.36 kg/kWh is 1e-7 kg/J; 10 kWh = 36 MJ at 0.36 kg/kWh = 3.6 kg; at 0.12 $/kWh = 1.2 $.
   CHECK(parse_quantity<KilogramsPerJoule>("0.36 kg/kWh").value() == Approx(1e-7));
