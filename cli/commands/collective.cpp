@@ -68,7 +68,7 @@ costmodel::LibraryRelease release_named(const std::string& text) {
   const auto release = costmodel::library_release(text);
   const auto newest = costmodel::kNewestRelease;
   if (!release) throw BadInput("--release " + text, "must be two numbers, such as 2.18");
-  if (release->major != newest.major)
+  if (release->major != newest.major || *release > newest)
     throw BadInput("--release " + text,
                    "known releases of NCCL and RCCL are 2.0 to " + std::to_string(newest.major) + "." + std::to_string(newest.minor));
   return *release;

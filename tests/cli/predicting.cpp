@@ -308,6 +308,8 @@ TEST_CASE("on accelerators auto is what the vendor's library chooses in a releas
   const auto tpu = result_of(rehearse("collective --platform tpu-v4-pod --ranks 8 --sizes 1MB --format json"));
   CHECK(tpu.at("collectives").back().at("algorithm") == "library");  // XLA's own: no algorithm of the table
   check_failure(rehearse("collective --platform dgx-h100 --release new"), 1, {"--release new", "2.18"});
+  for (const std::string unknown : {"1.9", "2.99", "3.0"})
+    check_failure(rehearse("collective --platform dgx-h100 --release " + unknown), 1, {"--release " + unknown, "2.0 to 2.29"});
 }
 
 TEST_CASE("explain shows the passes of lowering, and the Program behind each") {
