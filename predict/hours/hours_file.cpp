@@ -43,7 +43,7 @@ class HoursReader {
   Column column(const std::string& name) {
     const auto colon = name.find(':');
     const auto what = name.substr(0, colon), region = colon == std::string::npos ? std::string() : name.substr(colon + 1);
-    if ((what != "carbon" && what != "price") || (colon != std::string::npos && region.empty()))
+    if ((what != "carbon" && what != "price") || region.empty())
       table_.refuse("column \"" + name + "\" is neither carbon:REGION (g/kWh) nor price:REGION (dollars for a device and hour)");
     auto known = std::ranges::find(hours_.regions, region, &RegionHours::name);
     if (known == hours_.regions.end()) known = hours_.regions.insert(known, {region, {}, {}});

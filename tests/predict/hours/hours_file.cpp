@@ -55,6 +55,8 @@ TEST_CASE("a file of hours that is none is refused by line and column") {
   refused("hour\n0\n", ":1", "others follow");
   refused("hour,wind:DE\n0,1\n", ":1", "wind:DE");
   refused("hour,carbon:\n0,1\n", ":1", "carbon:REGION");
+  refused("hour,carbon\n0,1\n", ":1", "\"carbon\" is neither carbon:REGION");  // a start would be in a region without a name
+  refused("hour,carbon:DE,price\n0,1,2\n", ":1", "\"price\" is neither carbon:REGION");
   refused("hour,carbon:DE,carbon:DE\n0,1,2\n", ":1", "twice");
   refused("hour,carbon:DE\n0,1\n1,2,3\n", ":3", "has 3 cells; the first line names 2");
   refused("hour,carbon:DE\n0,much\n", ":2", "\"much\" in column 2 must be a number from 0 to 10000");
