@@ -204,8 +204,8 @@ Room room_for(predict::Predictor& predictor, const plan::Plan& plan, const std::
 void require_peaks(const ModelOptions& model, const platforms::Platform& platform) {
   for (const auto& group : platform.nodes)
     if (!group.device.peak(peak_key(model)))
-      throw BadInput("--dtype " + model.dtype,
-                     "device " + group.device.name + " has no peak for " + peak_key(model) + " in platform " + platform.name);
+      throw Refusal("--dtype " + model.dtype + ": device " + group.device.name + " has no peak for " + peak_key(model) + " in platform " +
+                    platform.name + "; it has those of " + joined(group.device.peaks, ", ", [](const auto& peak) { return peak.first; }));
 }
 
 /// What frameworks know and our own execution does not.

@@ -260,7 +260,10 @@ TEST_CASE("narrow arithmetic is refused where its scales and casts are not known
     CHECK(rehearse(job + "dgx-b200 --framework nemo --dtype " + dtype).status == 0);
   }
   check_failure(rehearse(job + "dgx-h100 --framework nemo --dtype mxfp8"), 3, {"H100", "mxfp8", "fp8-block"});
-  check_failure(rehearse(job + "dgx-a100 --framework nemo --dtype fp8-block"), 1, {"A100", "fp8"});
+  // A type that a device has no units for is an honest no, whatever the type.
+  for (const std::string dtype : {"fp8", "fp8-block", "mxfp8", "nvfp4"})
+    check_failure(rehearse(job + "dgx-a100 --framework nemo --dtype " + dtype), 3, {"--dtype " + dtype, "A100", "bf16, f16, f32"});
+  check_failure(rehearse(job + "dgx-h100 --framework nemo --dtype nvfp4"), 3, {"H100", "fp4"});
 }
 
 TEST_CASE("a file may say where its schema is, and the schema is printed") {
