@@ -44,6 +44,10 @@ std::string of_cp(const plan::Plan& p) {
 std::string of_ep(const plan::Plan& p) {
   return "experts are spread over " + std::to_string(p.ep) + " ranks, tokens go to theirs and back";
 }
+std::string of_groups(const plan::Plan& p) {
+  return "groups with weights of their own (of convolutions, or heads) are spread over " + std::to_string(p.ep) +
+         " ranks, what they compute with goes to theirs and back";
+}
 
 struct AxisRow {
   std::string_view axis;
@@ -90,10 +94,13 @@ std::string differences(const Breakdown& a, const Breakdown& b, Seconds step) {
 
 }  // namespace
 
-std::vector<AxisRole> axis_roles(const plan::Plan& plan, const std::vector<StagePlan>& stages) {
+std::vector<AxisRole> axis_roles(const plan::Plan& plan, const std::vector<StagePlan>& stages, bool has_experts) {
   std::vector<AxisRole> roles;
-  for (const auto& row : kAxes)
-    if (plan.*row.degree > 1) roles.push_back(role_of(row, plan, stages));
+  for (const auto& row : kAxes) {
+    if (plan.*row.degree == 1) continue;
+    roles.push_back(role_of(row, plan, stages));
+    if (row.axis == "ep" && !has_experts) roles.back().does = of_groups(plan);
+  }
   const int parts = plan.spatial[0] * plan.spatial[1] * plan.spatial[2];
   if (parts > 1)
     roles.push_back({"spatial", parts, "every image is cut into " + std::to_string(parts) + " parts, which exchange borders", 0, {}});

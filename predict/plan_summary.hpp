@@ -16,8 +16,9 @@ struct AxisRole {
   std::int64_t bytes = 0;  ///< of vectors that a rank hands to collectives along it in a step (of the stage with most)
   Seconds communication;   ///< of these, as if none ran beside another
 };
-/// Axes of more than one rank, pipelines among them (their messages go from stage to stage).
-[[nodiscard]] std::vector<AxisRole> axis_roles(const plan::Plan&, const std::vector<StagePlan>&);
+/// Axes of more than one rank, pipelines among them (their messages go from stage to stage). `has_experts`: the model sends tokens to some
+/// (frameworks::router_of()); where it has none, our own execution splits groups with ep.
+[[nodiscard]] std::vector<AxisRole> axis_roles(const plan::Plan&, const std::vector<StagePlan>&, bool has_experts);
 
 /// Why GPipe and 1F1B differ for this pipeline, in a few sentences: of the one that is used against the other, 1F1B where it is neither.
 /// Empty without a pipeline, or where the other one cannot be used.

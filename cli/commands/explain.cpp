@@ -20,6 +20,7 @@
 #include "plan/program/petri_net.hpp"
 #include "plan/program/program_json.hpp"
 #include "predict/changes.hpp"
+#include "predict/frameworks/flow.hpp"
 #include "predict/memory_risk.hpp"
 #include "predict/plan_summary.hpp"
 
@@ -150,7 +151,8 @@ struct OneScreen {
 };
 
 OneScreen summary_of(predict::Predictor& predictor, const plan::Plan& plan, const std::vector<predict::StagePlan>& stages) {
-  OneScreen s{predictor.closed(plan), predict::axis_roles(plan, stages), {}, {}, {}};
+  const bool has_experts = predict::frameworks::router_of(predictor.graph()) != nullptr;
+  OneScreen s{predictor.closed(plan), predict::axis_roles(plan, stages, has_experts), {}, {}, {}};
   s.helpful = predict::helpful_changes(predictor, s.assessment);
   s.schedules = predict::schedule_comparison(predictor, s.assessment);
   s.remedy = remedy_of(predictor, s.assessment);

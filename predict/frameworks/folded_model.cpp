@@ -138,6 +138,15 @@ std::int64_t heads_of(const graph::Graph& g, const AttentionCore& core) {
   return heads;
 }
 
+/// Those that a router sends tokens to, which frameworks spread over ranks. Groups of a convolution, and heads with a weight of their own,
+/// are used batch by batch as well, and no framework spreads them.
+std::int64_t experts_of(const graph::Graph& g, const plan::DimensionUse& use, const graph::Atoms& atoms) {
+  const auto* router = router_of(g);
+  if (router == nullptr) return 1;
+  const auto experts = g[router->inputs[0]].type.shape.back();
+  return std::ranges::any_of(use.experts, [&](graph::AtomId atom) { return atoms.size(atom) == experts; }) ? experts : 1;
+}
+
 }  // namespace
 
 SplitLimits FoldedModel::limits() const {
@@ -145,7 +154,7 @@ SplitLimits FoldedModel::limits() const {
   const auto& use = *rules_->use;
   const auto& atoms = dims_->atoms();
   SplitLimits limits;
-  if (!use.experts.empty()) limits.experts = atoms.size(use.experts.front());
+  limits.experts = experts_of(graph(), use, atoms);
   if (!use.sequence.empty()) limits.sequence = atoms.size(use.sequence.front());
   for (const auto& span : spans_) {
     if (!is_chain(span)) continue;

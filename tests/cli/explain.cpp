@@ -44,6 +44,18 @@ TEST_CASE("layers that differ in their names alone are shown once, whichever fra
     CHECK(std::ranges::count(layers, layer) == 1);
 }
 
+TEST_CASE("ep is of experts, or in our own execution of groups, and is called so") {
+  const std::string asked = "explain dp=4,ep=2 --platform dgx-a100 --framework rehearse --batch 8 --format json --model ";
+  const auto does = [&](const std::string& model) {
+    const auto answer = result_of(rehearse(asked + "'zoo:" + model + "'"));
+    const auto& axes = answer.at("axes");
+    return std::ranges::find_if(axes, [](const auto& axis) { return axis.at("axis") == "ep"; })->at("does").template get<std::string>();
+  };
+  CHECK_THAT(does("moe?layers=1&hidden=64&heads=4&kv_heads=4&ffn=128&seq=32&vocab=100&experts=4"),
+             contains("experts are spread over 2 ranks"));
+  CHECK_THAT(does("resnext50_32x4d?image=32&classes=10"), contains("groups") && !contains("experts") && !contains("tokens"));
+}
+
 TEST_CASE("what is behind a pass is not what the files hold") {
   const TemporaryFolder folder;
   for (const std::string option : {"--json", "--dot", "--pnml"}) {

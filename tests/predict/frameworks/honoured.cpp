@@ -165,4 +165,18 @@ TEST_CASE("Megatron-Core trains no experts under tp without sequence parallelism
   CHECK_NOTHROW(Asked(kMoe, "pytorch").predictor->closed(without));
 }
 
+TEST_CASE("frameworks spread experts that a router sends tokens to, and neither groups of convolutions nor heads") {
+  // 32 groups in each convolution of three by three; in Transformer-XL each of 2 heads has biases of its own.
+  for (const auto* model : {"resnext50_32x4d?image=32&classes=10", "transformer-xl?layers=2&hidden=64&heads=2&ffn=128&seq=32&vocab=100"}) {
+    CAPTURE(model);
+    for (const auto* framework : {"pytorch", "megatron-core", "nemo"}) {
+      const Asked asked(model, framework);
+      CHECK(asked.predictor->limits().experts == 1);  // a search tries no ep
+      CHECK_THROWS_WITH(asked.predictor->closed(plan::parse_plan("dp=2,ep=2")), contains("ep: ") && contains("use ep=1"));
+    }
+    CHECK_NOTHROW(Asked(model, "rehearse").predictor->closed(plan::parse_plan("dp=2,ep=2")));  // it splits whatever can be split
+  }
+  CHECK(Asked("moe?layers=2&hidden=64&heads=4&kv_heads=4&ffn=128&seq=32&vocab=100&experts=4", "pytorch").predictor->limits().experts == 4);
+}
+
 }  // namespace rehearsal::predict::frameworks
