@@ -183,23 +183,6 @@ bool is_plan_file(const std::string& text) {
   return named_so || (text.find('=') == std::string::npos && std::filesystem::exists(text));
 }
 
-/// Whether a plan can run, as it is written or as recipes have it.
-struct Room {
-  bool enough = false;
-  std::string hindrance;  ///< "as nemo runs it the plan needs 101 GB on rank 0, ...", or what the framework does not have
-};
-Room room_for(predict::Predictor& predictor, const plan::Plan& plan, const std::string& text) {
-  try {
-    const auto closed = predictor.closed(plan);
-    if (closed.may_fit()) return {true, {}};
-    const bool as_recipes = !is_plan_file(text) && predict::usual_remedy(predictor, plan, plan::named_keys(text));
-    return {as_recipes, "as " + predictor.framework_for(plan).name + " runs it the plan " + predict::shortage(closed)};
-  } catch (const Refusal& refusal) {
-    const auto faults = predictor.violations(plan);
-    return {false, faults.empty() ? refusal.what() : faults.front().key + ": " + faults.front().problem};
-  }
-}
-
 /// Devices of one peak each for the arithmetic that is asked for.
 void require_peaks(const ModelOptions& model, const platforms::Platform& platform) {
   for (const auto& group : platform.nodes)
@@ -262,6 +245,7 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& given)
                                     std::to_string(*model.batch) + "; export it with a dynamic batch");
   add_input(model, o);
   add_rules(model);
+  if (given.framework.empty()) add_stand_ins(model);
 }
 
 std::string calibration_of(const PlatformOptions& o) {
@@ -281,28 +265,24 @@ void JobSetup::add_own_measurements(const costmodel::FrameworkProfile& framework
 }
 
 void JobSetup::add_rules(const ModelOptions& model) {
-  Rules rules;
-  plan::Plan sharded;
-  sharded.zero = 3;
-  for (const auto& plan : {plan::Plan(), sharded}) {
-    const auto& product = predictor_->framework_for(plan).product();
-    rules.try_emplace(product, product, training_job(model, predictor_->batch()));
-  }
-  rules_ = std::make_shared<const Rules>(std::move(rules));
-  choosing_ = predict::with_rule(*predictor_, [this](const plan::Plan& plan) { return rules_for(plan)(plan).impossible; });
+  training_job_ = training_job(model, predictor().batch());
+  choosing_ = predict::with_rule(predictor(), [this](const plan::Plan& plan) { return rules_for(plan)(plan).impossible; });
 }
 
-const exchange::PlanRules& JobSetup::rules_for(const plan::Plan& plan) const {
-  return rules_->at(predictor_->framework_for(plan).product());
+const exchange::PlanRules& JobSetup::rules_of(const costmodel::FrameworkProfile& framework) const {
+  return rules_.try_emplace(framework.product(), framework.product(), training_job_).first->second;
 }
+
+const exchange::PlanRules& JobSetup::rules_for(const plan::Plan& plan) const { return rules_of(predictor().framework_for(plan)); }
 
 predict::Predictor& JobSetup::changing(const plan::Plan& plan) const {
-  return rules_for(plan)(plan).impossible.empty() ? *choosing_ : *predictor_;
+  return rules_for(plan)(plan).impossible.empty() ? *choosing_ : predictor();
 }
 
-std::vector<std::string> JobSetup::left_to_program(const plan::Plan& plan) const {
+std::vector<std::string> JobSetup::left_to_program(const predict::Assessment& answer) const {
+  const auto& rules = rules_of(*costmodel::find_framework(answer.framework));
   std::vector<std::string> left;
-  for (const auto& v : rules_for(plan)(plan).left_to_program) left.push_back(v.key + ": " + v.problem);
+  for (const auto& v : rules(answer.plan).left_to_program) left.push_back(v.key + ": " + v.problem);
   return left;
 }
 
@@ -341,27 +321,27 @@ std::unique_ptr<predict::Predictor> JobSetup::predictor_as(const costmodel::Fram
                                                   site_for(o.machine, platform_, framework));
 }
 
-/// Where no framework is named, a plan is called impossible only where none that is known to run on the device can run it; says which
-/// one is meant instead of the usual one.
+void JobSetup::add_stand_ins(const ModelOptions& model) {
+  stand_ins_ = std::make_unique<StandIns>(*predictor_, [this, model](const costmodel::FrameworkProfile& framework) {
+    auto other = predictor_as(framework, model, options_, predictor_->graph());
+    if (options_.jitter) other = predict::with_jitter(std::move(other), {*options_.jitter});
+    if (input_.question) other = predict::with_input(std::move(other), *input_.question);
+    return other;
+  });
+}
+
+predict::Predictor& JobSetup::answering() const { return stand_ins_ ? *stand_ins_ : predictor(); }
+
+/// Says why another framework is meant than the usual one, where one is.
 std::string JobSetup::look_for_others(const ModelOptions& model, const PlatformOptions& o) {
-  if (own_ || !o.framework.empty() || o.plan.empty()) return "";
+  if (!stand_ins_ || o.plan.empty()) return "";
   const auto given = plan_argument(o.plan).plan;
   if (!given.searched.empty()) return "";
-  const auto room = room_for(*predictor_, given, o.plan);
-  if (room.enough) return "";
-  const auto kind = predict::frameworks::kind_of(predictor_->graph(), given);
-  auto usual = std::move(predictor_);
-  for (const auto* other : predict::frameworks::others_seen_on(platform_, kind)) {
-    predictor_ = predictor_as(*other, model, o, usual->graph());
-    if (o.jitter) predictor_ = predict::with_jitter(std::move(predictor_), {*o.jitter});
-    if (input_.question) predictor_ = predict::with_input(std::move(predictor_), *input_.question);
-    if (!room_for(*predictor_, given, o.plan).enough) continue;
-    add_rules(model);
-    return room.hindrance + "; it is answered as " + other->name +
-           " does, of which there are published runs on such devices: name a --framework to have it otherwise";
-  }
-  predictor_ = std::move(usual);
-  return "";
+  const auto choice = stand_ins_->choice(given, is_plan_file(o.plan) ? StandIns::Named() : plan::named_keys(o.plan));
+  if (choice.instead.empty()) return "";
+  stand_in_ = choice.by;
+  add_rules(model);
+  return choice.instead;
 }
 
 JobSetup::~JobSetup() = default;
@@ -397,9 +377,9 @@ AnsweredPlan JobSetup::by_default(const ModelOptions& model) const {
   std::string where = "all devices";
   if (plan.ranks() < devices)
     where = std::to_string(plan.ranks()) + " of " + std::to_string(devices) + " devices, since a batch of " +
-            std::to_string(predictor_->batch()) + " has no more equal parts, and the others idle,";
+            std::to_string(predictor().batch()) + " has no more equal parts, and the others idle,";
   std::string sentence = "no --plan: data parallel over " + where + " with the largest micro-batch that fits";
-  if (!model.batch) sentence += "; no --batch: " + std::to_string(predictor_->batch()) + " samples a step, as the model has it";
+  if (!model.batch) sentence += "; no --batch: " + std::to_string(predictor().batch()) + " samples a step, as the model has it";
   return {std::move(plan), std::move(sentence)};
 }
 
@@ -407,7 +387,7 @@ AnsweredPlan JobSetup::taken(const ModelOptions& model, const PlatformOptions& o
   if (o.plan.empty()) return by_default(model);
   if (is_plan_file(o.plan) && !own_) {
     auto file = plan::read_plan_file(o.plan);
-    if (file.plan.searched.empty()) return {std::move(file.plan), made_for_another(model, file)};
+    if (file.plan.searched.empty()) return {file.plan, made_for_another(model, file)};
   }
   auto given = own_ ? plan_for(o.plan, own_->training) : plan_argument(o.plan).plan;
   if (given.searched.empty()) return as_usual(std::move(given), o.plan);
@@ -419,10 +399,10 @@ AnsweredPlan JobSetup::taken(const ModelOptions& model, const PlatformOptions& o
 /// A text leaves out what recipes set anyway: where a plan does not fit without it, it is meant.
 AnsweredPlan JobSetup::as_usual(plan::Plan given, const std::string& text) const {
   if (is_plan_file(text)) return {std::move(given), {}};
-  const auto usual = predict::usual_remedy(*predictor_, given, plan::named_keys(text));
+  const auto usual = predict::usual_remedy(predictor(), given, plan::named_keys(text));
   if (!usual) return {std::move(given), {}};
-  return {usual->assessment.plan, "as it is written the plan " + predict::shortage(predictor_->closed(given)) + "; it is answered with " +
-                                      joined(usual->changes, ",") + ", as recipes of " + predictor_->framework_for(given).name +
+  return {usual->assessment.plan, "as it is written the plan " + predict::shortage(predictor().closed(given)) + "; it is answered with " +
+                                      joined(usual->changes, ",") + ", as recipes of " + predictor().framework_for(given).name +
                                       " have it: name these keys to have them otherwise"};
 }
 
@@ -435,14 +415,14 @@ plan::Plan JobSetup::to_write(plan::Plan plan) const {
 }
 
 nlohmann::ordered_json JobSetup::heading(const ModelOptions& model, std::string_view as) const {
-  const auto& framework = as.empty() ? predictor_->framework() : *costmodel::find_framework(as);
+  const auto& framework = as.empty() ? predictor().framework() : *costmodel::find_framework(as);
   const auto grounds = predict::frameworks::grounds_of(framework, platform_);
   nlohmann::ordered_json evidence{{"rests_on", grounds.sentence}, {"published_times", grounds.times}};
   if (grounds.times > 0) evidence["median_error"] = grounds.median_error;
   nlohmann::ordered_json heading{{"schema", 1},
                                  {"model", model.model},
                                  {"platform", platform_.name},
-                                 {"batch", predictor_->batch()},
+                                 {"batch", predictor().batch()},
                                  {"dtype", model.dtype},
                                  {"framework", framework.name},
                                  {"framework_evidence", evidence},
@@ -456,9 +436,9 @@ plan::PlanContext JobSetup::context(const ModelOptions& model, const plan::Plan&
   const auto hash = own_ ? own_->training.hash() : load_training(model, said, ModelUse::Predict).hash();
   const auto loss = model.loss.empty() ? "auto" : model.loss;
   return {model.model,           hash,
-          predictor_->batch(),   loss,
+          predictor().batch(),   loss,
           model.dtype,           optimizer_text(model),
-          training_words(model), place_words(options_, predictor_->framework_for(plan).name)};
+          training_words(model), place_words(options_, answering().framework_for(plan).name)};
 }
 
 plan::PlanFile plan_argument(const std::string& text) {

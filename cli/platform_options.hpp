@@ -10,6 +10,7 @@
 
 #include "cli/input_options.hpp"
 #include "cli/model_options.hpp"
+#include "cli/stand_ins.hpp"
 #include "cli/terminal.hpp"
 #include "costmodel/money.hpp"
 #include "exchange/frameworks/plan_export.hpp"
@@ -55,13 +56,15 @@ class JobSetup {
  public:
   JobSetup(const ModelOptions&, const PlatformOptions&);
   ~JobSetup();
-  [[nodiscard]] predict::Predictor& predictor() const { return *predictor_; }
+  [[nodiscard]] predict::Predictor& predictor() const { return stand_in_ != nullptr ? *stand_in_ : *predictor_; }
+  /// For plans that a user names beside each other: each as plan() takes it by itself.
+  [[nodiscard]] predict::Predictor& answering() const;
   /// For plans that nobody named: it refuses what the framework's configuration cannot say, too.
   [[nodiscard]] predict::Predictor& choosing() const { return *choosing_; }
   /// choosing(); predictor() where the plan that is to be changed is one that choosing() refuses.
   [[nodiscard]] predict::Predictor& changing(const plan::Plan&) const;
   /// "pp: its stages are made by the program ...": what of a plan the framework's configuration leaves to its user's program.
-  [[nodiscard]] std::vector<std::string> left_to_program(const plan::Plan&) const;
+  [[nodiscard]] std::vector<std::string> left_to_program(const predict::Assessment&) const;
   [[nodiscard]] const platforms::Platform& platform() const { return platform_; }
   /// The file of measurements that predictions rest on; empty where there is none.
   [[nodiscard]] const std::string& machine() const { return options_.machine; }
@@ -87,8 +90,11 @@ class JobSetup {
   void add_own_measurements(const costmodel::FrameworkProfile&);
   /// Where no framework is named, plans of another kind than the one that is given are predicted as they are usually run.
   void add_usual_others(const ModelOptions&, const PlatformOptions&);
+  /// Where no framework is named, plans that the usual one has no room for are predicted as another runs them.
+  void add_stand_ins(const ModelOptions&);
   [[nodiscard]] std::unique_ptr<predict::Predictor> predictor_as(const costmodel::FrameworkProfile&, const ModelOptions&,
                                                                  const PlatformOptions&, graph::Graph) const;
+  [[nodiscard]] const exchange::PlanRules& rules_of(const costmodel::FrameworkProfile&) const;
   [[nodiscard]] const exchange::PlanRules& rules_for(const plan::Plan&) const;
   [[nodiscard]] std::string look_for_others(const ModelOptions&, const PlatformOptions&);
   [[nodiscard]] AnsweredPlan by_default(const ModelOptions&) const;
@@ -102,8 +108,10 @@ class JobSetup {
   platforms::Platform platform_;
   std::unique_ptr<Own> own_;
   std::unique_ptr<predict::Predictor> predictor_;
-  using Rules = std::map<std::string, exchange::PlanRules, std::less<>>;
-  std::shared_ptr<const Rules> rules_;  ///< by product
+  std::unique_ptr<StandIns> stand_ins_;     ///< nullptr where a framework is named, and under our own execution
+  predict::Predictor* stand_in_ = nullptr;  ///< answers for the plan of plan() instead
+  exchange::TrainingJob training_job_;
+  mutable std::map<std::string, exchange::PlanRules, std::less<>> rules_;  ///< by product, of those that were asked for
   std::unique_ptr<predict::Predictor> choosing_;
   KnownInput input_;
   double steps_ = 1;

@@ -14,6 +14,7 @@
 #include "cli/assessment_json.hpp"
 #include "cli/budget_answer.hpp"
 #include "cli/help/help_page.hpp"
+#include "cli/mixed_frameworks.hpp"
 #include "cli/short_search.hpp"
 #include "cli/training_curve.hpp"
 #include "cli/vary.hpp"
@@ -318,8 +319,8 @@ Json target_answer(const TargetOptions& o, const TargetQuestion& q, Terminal& te
     progress->advance("batches", static_cast<double>(rows.size()), static_cast<double>(batches.size()));
     rows.push_back(row_of(q, o.devices_follow ? with_devices_of(q, batch) : q.platform, batch, known.value));
   }
-  for (auto& row : rows)  // where one framework is meant throughout, it stands above
-    if (row.contains("framework") && row.at("framework") == result.at("framework")) row.erase("framework");
+  leave_out_one_framework(rows, result.at("framework"));
+  if (const auto mixed = mixed_frameworks(frameworks_of(rows)); !mixed.empty()) terminal.warn(mixed);
   add_differences(rows);
   add_best(result, rows);
   result["batches"] = rows;

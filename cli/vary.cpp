@@ -7,6 +7,7 @@
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
 #include "cli/counts.hpp"
+#include "cli/mixed_frameworks.hpp"
 #include "plan/plan_keys.hpp"
 #include "platforms/settings.hpp"
 
@@ -65,7 +66,7 @@ class Varied {
     Names names = names_of_rows(plan::plan_keys(), &plan::PlanKey::key);
     names.insert(names.end(), kVariedSizes.begin(), kVariedSizes.end());
     names.insert(names.end(), settings.begin(), settings.end());
-    framework_ = q.base != nullptr ? q.base->framework : q.setup.predictor().framework().name;
+    framework_ = q.framework();
     if (q.base != nullptr) base_ = to_json(*q.base, q.setup.steps());
     key_ = known_name("--vary " + key, key, names);
   }
@@ -88,7 +89,7 @@ class Varied {
       const auto all = to_json(assessment, steps_);
       add_answer(row, all, assessment);
       if (is_another(value)) unused_ = unused_.value_or(true) && all == base_;
-      if (const auto x = number_of(value); x && !row.contains("framework")) points.push_back({*x, assessment.step.value()});
+      if (const auto x = number_of(value); x && assessment.framework == framework_) points.push_back({*x, assessment.step.value()});
       all_values.answered = true;
     } catch (const Error& error) {
       if (error.status() != ExitStatus::Refused && error.status() != ExitStatus::BadInput) throw;
@@ -123,11 +124,11 @@ class Varied {
       plan::set_plan_key(plan, *row, value);
       plan::check_whole_plan(plan);
       if (!plan.searched.empty()) throw BadInput("--vary " + key_ + "=" + value, "give a value; `search --plan` looks for the best");
-      return assessed(q_.setup, plan);
+      return assessed(q_.setup, q_.setup.answering(), plan);
     }
     auto model = q_.model;
     auto platform = q_.platform;
-    if (q_.base != nullptr) platform.framework = framework_;
+    if (q_.base != nullptr) platform.framework = framework_;  // all but the figure is what it was
     if (key_ == "batch")
       model.batch = whole(value);
     else if (key_ == "devices")
@@ -138,12 +139,12 @@ class Varied {
       platform.settings.emplace_back(key_, value);
     JobSetup setup(model, platform);
     const auto plan = q_.platform.plan.empty() || q_.base == nullptr ? setup.plan(model, platform).plan : q_.plan;
-    return assessed(setup, plan);
+    return assessed(setup, setup.predictor(), plan);
   }
 
-  predict::Assessment assessed(const JobSetup& setup, const plan::Plan& plan) {
+  predict::Assessment assessed(const JobSetup& setup, predict::Predictor& predictor, const plan::Plan& plan) {
     steps_ = setup.steps();
-    auto a = assess(setup.predictor(), plan, q_.fidelity, nullptr);
+    auto a = assess(predictor, plan, q_.fidelity, nullptr);
     a.goodput = predict::goodput_of(a, setup.platform(), q_.goodput.question(steps_));
     return a;
   }
@@ -155,7 +156,7 @@ class Varied {
   }
 
   void add_answer(Json& row, const Json& all, const predict::Assessment& a) const {
-    if (a.framework != framework_) row["framework"] = a.framework;
+    row["framework"] = a.framework;
     for (const char* key : {"plan", "step_seconds", "total_seconds"})
       if (std::string_view(key) != "total_seconds" || steps_ > 1) row[key] = all.at(key);
     if (a.goodput) {
@@ -172,7 +173,7 @@ class Varied {
 
   const VaryQuestion& q_;
   Json base_;              ///< null where that is refused
-  std::string framework_;  ///< that needs no naming
+  std::string framework_;  ///< of the estimate
   std::string key_;
   double steps_ = 1;
   std::optional<bool> unused_;  ///< nothing while no other value was tried
@@ -252,6 +253,7 @@ std::optional<Refusal> add_variations(Json& result, const VaryQuestion& q, const
     elasticities[varied.key()] = slope ? Json(*slope) : Json(nullptr);
     if (varied.unused()) unused.push_back(varied.key());
   }
+  leave_out_one_framework(rows, q.framework());
   result["vary"] = rows;
   result["elasticities"] = elasticities;
   if (!unused.empty()) result["without_effect"] = unused;

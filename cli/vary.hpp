@@ -48,6 +48,9 @@ struct VaryQuestion {
   const predict::Assessment* base;  ///< nullptr: that is refused itself
   Fidelity fidelity = Fidelity::Closed;
   const GoodputOptions& goodput;
+
+  /// As which the estimate is answered, or would be.
+  [[nodiscard]] const std::string& framework() const { return base != nullptr ? base->framework : setup.predictor().framework().name; }
 };
 /// Adds `vary`, a row for every value (refused ones with the reason), `elasticities` of the step, and `without_effect`, the keys on which
 /// nothing of this answer depends. Returns why the first value is refused where all are, else nothing. Throws BadInput for an unknown key

@@ -8,6 +8,7 @@
 #include "cli/fidelity.hpp"
 #include "cli/goodput_options.hpp"
 #include "cli/hours.hpp"
+#include "cli/mixed_frameworks.hpp"
 #include "cli/platform_options.hpp"
 #include "cli/power_caps.hpp"
 #include "cli/target_answer.hpp"
@@ -64,6 +65,13 @@ PlatformOptions with_best_cap(const EstimateOptions& o, Fidelity fidelity, nlohm
   return questions[least_energy(steps)];
 }
 
+/// Rows say their framework where not all are of one; `result` has that of the estimate.
+void warn_of_frameworks(const nlohmann::ordered_json& result, const Terminal& terminal) {
+  auto frameworks = frameworks_of(result.at("vary"));
+  if (!frameworks.empty() && !result.contains("refused")) frameworks.insert(result.at("framework").get<std::string>());
+  if (const auto mixed = mixed_frameworks(frameworks); !mixed.empty()) terminal.warn(mixed);
+}
+
 /// What is asked is refused, and other values of what --vary names may not be. The setup is a new one, since one that has refused may have
 /// looked for other frameworks.
 int estimate_others(const EstimateOptions& o, const PlatformOptions& where, const Refusal& why, Terminal& terminal) {
@@ -75,6 +83,7 @@ int estimate_others(const EstimateOptions& o, const PlatformOptions& where, cons
   result["refused"] = why.what();
   if (add_variations(result, {o.model, where, setup, plan, nullptr, fidelity, o.goodput}, o.vary)) throw why;
   terminal.warn(std::string("without --vary this is refused: ") + why.what());
+  warn_of_frameworks(result, terminal);
   terminal.print(result);
   return 0;
 }
@@ -119,6 +128,7 @@ int estimate(const EstimateOptions& o, Terminal& terminal) {
   if (!caps.is_null()) result["power_caps"] = caps;
   std::optional<Refusal> none;
   if (!o.vary.empty()) none = add_variations(result, {o.model, where, setup, answered.plan, &assessment, fidelity, o.goodput}, o.vary);
+  if (!o.vary.empty()) warn_of_frameworks(result, terminal);
   print_for_plan(terminal, std::move(result), assessment, remedy_of(setup.changing(assessment.plan), assessment));
   if (none) throw Refusal(std::string("every value of --vary is refused; ") + none->what());
   return 0;

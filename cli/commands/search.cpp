@@ -18,6 +18,7 @@
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
 #include "cli/goodput_options.hpp"
+#include "cli/mixed_frameworks.hpp"
 #include "cli/platform_options.hpp"
 #include "cli/power_caps.hpp"
 #include "plan/compressors.hpp"
@@ -199,10 +200,10 @@ const JobSetup& setup_of(const Setups& setups, const predict::Assessment& a) {
   return **std::ranges::find_if(setups, [&](const auto& s) { return s->platform().name == a.platform; });
 }
 
-nlohmann::ordered_json entry_of(const search::RankedPlan& p, const std::string& framework, const Setups& setups, double steps) {
+nlohmann::ordered_json entry_of(const search::RankedPlan& p, const Setups& setups, double steps) {
   auto entry = to_json(p.answer, steps);
-  if (p.answer.framework != framework) entry["framework"] = p.answer.framework;
-  if (const auto left = setup_of(setups, p.answer).left_to_program(p.answer.plan); !left.empty()) entry["left_to_program"] = left;
+  entry["framework"] = p.answer.framework;
+  if (const auto left = setup_of(setups, p.answer).left_to_program(p.answer); !left.empty()) entry["left_to_program"] = left;
   entry["fidelity"] = p.played ? "folded" : "closed";
   entry["closed_seconds"] = to_json(p.closed.step_seconds);
   entry["platform"] = p.answer.platform;
@@ -216,8 +217,8 @@ nlohmann::ordered_json entry_of(const search::RankedPlan& p, const std::string& 
 nlohmann::ordered_json result_json(const search::SearchResult& found, const Setups& setups, double steps) {
   nlohmann::ordered_json result;
   auto plans = nlohmann::ordered_json::array();
-  const auto& framework = found.plans.front().answer.framework;
-  for (const auto& p : found.plans) plans.push_back(entry_of(p, framework, setups, steps));
+  for (const auto& p : found.plans) plans.push_back(entry_of(p, setups, steps));
+  leave_out_one_framework(plans, found.plans.front().answer.framework);
   result["plans"] = plans;
   if (!found.refused.empty()) {
     auto refused = nlohmann::ordered_json::array();
@@ -281,7 +282,7 @@ int search(const SearchRequest& o, Terminal& terminal) {
   const auto given = o.plans.empty() ? std::vector<plan::Plan>() : plans_of(o.plans, terminal);
   const auto setups = setups_of(o, terminal);
   std::vector<predict::Predictor*> jobs;
-  for (const auto& setup : setups) jobs.push_back(given.empty() ? &setup->choosing() : &setup->predictor());
+  for (const auto& setup : setups) jobs.push_back(given.empty() ? &setup->choosing() : &setup->answering());
   auto options = search_options(o, *setups.front());
   warn_of_nothing_to_search(o, options, terminal);
   options.goodput = [&setups, question = o.goodput.question(options.steps)](const predict::Assessment& a) {
@@ -301,6 +302,7 @@ int search(const SearchRequest& o, Terminal& terminal) {
   warn_of_memory(found, terminal);
   warn_of_idle_devices(o, best, winner, terminal);
   warn_of_mathematics(best.plan, terminal);
+  if (const auto mixed = mixed_frameworks(frameworks_of(result.at("plans"))); !mixed.empty()) terminal.warn(mixed);
   if (!found.not_played.empty()) terminal.warn("the best plans were not played: " + found.not_played);
   say_what_ended(found, options, progress->stop_requested(), terminal);
   if (!o.output.empty()) {

@@ -45,6 +45,39 @@ TEST_CASE("a plan has one answer where no framework is named, whatever asks for 
   }
 }
 
+TEST_CASE(
+    "a plan that the usual framework cannot run has its one answer beside others, too, and the comparison says whose rows are whose") {
+  const std::string job = std::string(kDecoder) + " --batch 32 --dtype bf16 --optimizer adamw --platform dgx-h100 --nodes 1 --format json ",
+                    pipeline = "dp=4,pp=2,micro_batch=2";
+  const auto usual = result_of(rehearse("estimate " + job + "--plan " + pipeline + ",zero=1"));
+  const auto other = result_of(rehearse("estimate " + job + "--plan " + pipeline + ",zero=3"));  // which NeMo does not have beside stages
+  REQUIRE(usual.at("framework") != other.at("framework"));
+  for (const std::string base : {"", ",zero=3"}) {  // whichever of them is asked about
+    INFO(base);
+    const auto varied = rehearse("estimate " + job + "--plan " + pipeline + base + " --vary zero=1,3");
+    CHECK_THAT(varied.err, contains("as different frameworks run them (nemo, torchtitan)"));
+    const auto rows = result_of(varied).at("vary");
+    for (const auto& [row, alone] : {std::pair{rows[0], usual}, std::pair{rows[1], other}}) {
+      CHECK(row.at("framework") == alone.at("framework"));
+      CHECK(row.at("step_seconds") == alone.at("step_seconds"));
+    }
+  }
+  const TemporaryFolder folder;
+  write_text(folder / "plans", pipeline + ",zero=1\n" + pipeline + ",zero=3\n");
+  const auto ranked = rehearse("search " + job + "--confirm 0 --plans " + (folder / "plans"));
+  CHECK_THAT(ranked.err, contains("as different frameworks run them (nemo, torchtitan)"));
+  const auto plans = result_of(ranked).at("plans");
+  REQUIRE(plans.size() == 2);
+  for (const auto& row : plans) {
+    const auto& alone = row.at("plan") == usual.at("plan") ? usual : other;
+    CHECK(row.at("framework") == alone.at("framework"));
+    CHECK(row.at("step_seconds") == alone.at("step_seconds"));
+  }
+  const auto one = rehearse("estimate " + job + "--plan " + pipeline + " --vary micro_batch=1,2");
+  CHECK_THAT(one.err, !contains("different frameworks"));
+  for (const auto& row : result_of(one).at("vary")) CHECK_FALSE(row.contains("framework"));
+}
+
 TEST_CASE("a change that another framework runs names it, and is what estimate says of it") {
   const std::string job = " zoo:gpt2-medium --batch 64 --dtype bf16 --optimizer adamw --platform dgx-a100 --nodes 1 --format json ";
   const auto now = result_of(rehearse("estimate" + job + "--plan dp=8,zero=3"));
