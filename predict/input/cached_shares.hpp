@@ -13,8 +13,8 @@
 //                 c + (1 - c) ln(1 - c): an epoch that does not fit washes out most of the one before.
 //   clairvoyant   the order follows from the seed, so a node knows how often it will want each sample and keeps those that it wants most
 //                 often. They come from the storage once.
-//   global        first-touch on all nodes, none of which keeps what another one has; a sample that any of them has is asked for there. What
-//                 room is left once they have all of them together holds copies of what was asked for.
+//   global        first-touch on all nodes, none of which keeps what another one has; a sample that any of them has is asked for there.
+//                 What room is left once they have all of them together holds copies of what was asked for.
 //   global:clairvoyant   each node keeps what it will want most often, and a sample that another one keeps is asked for there (NoPFS,
 //                 section 4). Of the E uses of a sample M are at nodes that keep it. Those until the first of these come from the storage:
 //                 (E + 1) / (M + 1) in the mean, as uses come in random order.
