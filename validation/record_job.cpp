@@ -12,6 +12,7 @@
 #include "predict/changes.hpp"
 #include "predict/frameworks/recipe.hpp"
 #include "validation/known_models.hpp"
+#include "validation/record_precision.hpp"
 
 namespace rehearsal::validation {
 namespace {
@@ -180,18 +181,10 @@ int zero_group_of(const Record& r, const RecordJob& job) {
   return job.plan.dp > per_node && job.plan.dp % per_node == 0 ? per_node : 0;
 }
 
-/// Arithmetic that nobody trains in, or that no peak of the catalogue is for, and words for none.
-void refuse_precision(const std::string& text) {
-  const bool known = text.empty() || holds_any(text, {"16", "32", "8", "4", "amp", "mixed", "half", "single", "float", "not stated"});
-  if (!known || holds_any(text, {"64", "double", "int8", "int4"}))
-    throw Refusal("plan.precision: '" + text + "' is none of fp32, tf32, fp16, bf16, amp, fp8, fp8-rowwise, fp8-block, mxfp8, nvfp4");
-}
-
 std::string precision_text(const Record& r, const RecordJob& job) {
-  const auto text = r.plan.text("precision");
+  const auto text = known_precision(r.plan.text("precision"));
   const auto& usual = job.framework->default_precision;
   const auto& device = job.machine.platform.nodes.front().device;
-  refuse_precision(text);
   if (text.empty() && usual == "narrowest") return job.model.sequence && !job.model.encoder && device.peak("fp8") ? "fp8" : "amp";
   if (text.empty() && !usual.empty()) return usual;
   if (text.empty() && job.model.sequence) return "bf16";
@@ -409,6 +402,18 @@ void take_plan(const Record& r, RecordJob& job) {
   job.recipe.power_limit = job.machine.power_limit;
 }
 
+/// Every rank holds as many experts, and every copy of them has as many ranks. Published tables have copies that are larger than a part of
+/// the pipeline, so that only what no job of so many devices has is refused.
+void refuse_experts(const RecordJob& job) {
+  const int ep = job.plan.ep, devices = job.machine.devices;
+  const auto found = job.model.values.find("experts");
+  if (ep == 1 || found == job.model.values.end()) return;
+  if (found->second % ep != 0)
+    throw Refusal("plan.ep: " + std::to_string(ep) + " ranks do not divide " + std::to_string(found->second) + " experts");
+  if (devices % ep != 0)
+    throw Refusal("plan.ep: " + std::to_string(ep) + " ranks do not divide hardware.count, which is " + std::to_string(devices));
+}
+
 }  // namespace
 
 RecordJob job_of(const Record& r) {
@@ -428,6 +433,7 @@ RecordJob job_of(const Record& r) {
     set_modes(r, job);
     name_unknown_words(r, job);
   }
+  refuse_experts(job);
   if (job.model.sequence && job.model.values.contains("seq")) set_length(r, job);
   if (!job.machine.device_known) job.assumed.push_back("device");
   if (!choice.named) job.assumed.push_back("framework");

@@ -91,6 +91,31 @@ TEST_CASE("arithmetic is read in every spelling, and refused where nobody trains
   CHECK_THROWS_WITH(precision(R"("bf99")"), contains("plan.precision: 'bf99' is none of fp32"));
 }
 
+TEST_CASE("every word of an arithmetic is known, and one names a type that products are computed in") {
+  const auto precision = [](const std::string& text) { return job_with("precision", "\"" + text + "\"").precision; };
+  using costmodel::Arithmetic;
+  for (const char* text :
+       {"bf16", "fp16", "amp", "amp_bf16", "amp O2", "16-mixed", "bfloat16", "nf4-base + bf16", "bf16 mixed precision"}) {
+    INFO(text);
+    CHECK(precision(text).arithmetic == Arithmetic::Half);
+  }
+  CHECK(precision("bfloat16").brain);
+  for (const char* text : {"fp8", "fp8-rowwise", "fp8-tensorwise", "amp_fp8", "fp8 (e4m3)", "FP8 hybrid"}) {
+    INFO(text);
+    CHECK(precision(text).arithmetic == Arithmetic::Fp8);
+  }
+  for (const char* text : {"bf8", "fp128", "xfp16", "8", "4", "e4m3", "nf4", "banana"}) {
+    INFO(text);
+    CHECK_THROWS_WITH(precision(text), contains("plan.precision: '" + std::string(text) + "' is none of fp32, tf32, fp16, bf16"));
+  }
+  CHECK_THROWS_WITH(precision("fp8-banana"), contains("plan.precision: 'banana' of 'fp8-banana' is none of fp32"));
+  CHECK_THROWS_WITH(precision("bf16 banana"), contains("plan.precision: 'banana' of 'bf16 banana' is none of fp32"));
+  for (const char* text : {"int8-mixed", "int8-weight-only", "int4 + bf16"}) {
+    INFO(text);
+    CHECK_THROWS_WITH(precision(text), contains("of '" + std::string(text) + "': neither weights nor products in integers are predicted"));
+  }
+}
+
 TEST_CASE("words that say nothing are as good as null") {
   const auto r = record(R"({"name": "resnet50"})", R"({"global_batch": 64, "precision": "Not stated", "framework": "n/a"})", "unknown");
   CHECK(r.plan.text("precision").empty());
@@ -143,6 +168,19 @@ TEST_CASE("replicas are counted with or without those that experts are spread ov
   CHECK(dp(R"({"dp": 8, "ep": 4, "global_batch": 8})") == 8);
   CHECK(dp(R"({"dp": 2, "ep": 4, "global_batch": 8})") == 8);
   CHECK_THROWS_WITH(dp(R"({"dp": 2, "ep": 2, "global_batch": 8})"), contains("plan.dp"));
+}
+
+TEST_CASE("ranks that experts are spread over divide the experts, and the devices") {
+  const auto refused = [](const std::string& plan) {
+    return judged(record(R"({"name": "Qwen3_30B_a3B", "seq": 128})", "{" + plan + R"(, "global_batch": 16})", "H100-SXM5-80GB", 16))
+        .refused;
+  };
+  for (int ep : {1, 2, 4, 8, 16}) CHECK(refused(R"("dp": 16, "ep": )" + std::to_string(ep)).empty());
+  CHECK(refused(R"("dp": 8, "tp": 2, "ep": 16)").empty());  // ranks that split products hold whole experts, too
+  for (int ep : {3, 5, 7, 24, 256})
+    CHECK(refused(R"("dp": 16, "ep": )" + std::to_string(ep)) == "plan.ep: " + std::to_string(ep) + " ranks do not divide 128 experts");
+  CHECK(refused(R"("dp": 16, "ep": 32)") == "plan.ep: 32 ranks do not divide hardware.count, which is 16");
+  CHECK(refused(R"("dp": 8, "pp": 2, "ep": 16)").empty());  // as in a published table: more than a part of the pipeline has
 }
 
 TEST_CASE("minutes to a target follow from epochs where the data set of a model is known") {
