@@ -20,7 +20,8 @@ namespace {
 using costmodel::FrameworkProfile;
 using plan::RecomputeRule;
 
-constexpr int kLargestDegree = 10'000'000;
+constexpr int kLargestDegree = 10'000'000, kMostMicroBatches = 1'000'000;
+constexpr double kMostSamples = 1e9;  // what the zoo builds a model for
 
 int degree(const Record& r, const char* key) {
   const double value = r.plan.number_or(key, 1);
@@ -29,10 +30,29 @@ int degree(const Record& r, const char* key) {
   return static_cast<int>(value);
 }
 
+/// 0 where the record says nothing.
+int layers_of(const Record& r, const char* key) {
+  const double value = r.plan.number_or(key, 0);
+  if (value < 0 || value > kLargestDegree || value != std::floor(value))
+    throw Refusal(std::string("plan.") + key + ": is " + r.plan.written(key) + "; it must be a whole number of layers");
+  return static_cast<int>(value);
+}
+
 double positive(const Record& r, const char* key) {
   const auto value = r.plan.number(key);
   if (value && !(*value > 0)) throw Refusal(std::string("plan.") + key + ": must be above 0");
+  if (value && *value > kMostSamples)
+    throw Refusal(std::string("plan.") + key + ": is " + r.plan.written(key) + "; it must be " + short_number(kMostSamples, 6) +
+                  " at most");
   return value.value_or(0);
+}
+
+int micro_batches_of(double replica, double micro_batch) {
+  const double count = replica / micro_batch;
+  if (!(count <= kMostMicroBatches))
+    throw Refusal("plan.global_batch: " + short_number(replica, 6) + " samples of a replica are " + short_number(count, 6) +
+                  " micro-batches of " + short_number(micro_batch, 6) + "; a step has at most " + std::to_string(kMostMicroBatches));
+  return static_cast<int>(std::max(1.0, std::round(count)));
 }
 
 /// Ranks that a record leaves to no degree split the model: tensor first, then context parallel.
@@ -119,7 +139,7 @@ void set_batches(const Record& r, RecordJob& job) {
     gb = mb * p.dp * std::max(1.0, ga);
   }
   job.micro_batch = mb;
-  job.micro_batches = static_cast<int>(std::max(1.0, std::round(gb / (p.dp * mb))));
+  job.micro_batches = micro_batches_of(gb / p.dp, mb);
   job.samples = gb;
   job.tokens = job.model.sequence ? gb * job.model.seq : 0;
   const bool stated = r.plan.number("micro_batch") && r.plan.number("dp") && !(p.pp > 1 && chunks > 0);
@@ -143,7 +163,7 @@ RecomputeRule recompute_rule_of(const Record& r) {
 plan::Recompute recompute_of(const Record& r, const plan::Plan& p) {
   const auto rule = recompute_rule_of(r);
   const auto text = r.plan.text("recompute");
-  if (text.starts_with("block")) return {rule, 0, static_cast<int>(r.plan.number("recompute_num_layers").value_or(0))};
+  if (text.starts_with("block")) return {rule, 0, layers_of(r, "recompute_num_layers")};
   if (!text.starts_with("alternate")) return {rule, 0, 0};
   const double of_part = r.model.number_or("layers", 1) / (p.pp * p.interleave);
   return {rule, 0, std::max(1, static_cast<int>(of_part / 2))};
@@ -235,11 +255,11 @@ double computed_length(const RecordJob& job, const Record& r) {
 
 /// Activations that the record says are kept by the host, where the catalogue knows the link to it.
 void set_offload(const Record& r, RecordJob& job) {
-  const double layers = r.plan.number("cpu_offload_layers").value_or(0);
+  const int layers = layers_of(r, "cpu_offload_layers");
   if (layers < 1 && !r.plan.truth("activation_offload")) return;
   if (!job.machine.platform.nodes.front().device.host_bandwidth) return;
   job.plan.offload = plan::Offload::Activations;
-  job.recipe.offloaded_blocks = static_cast<int>(layers);
+  job.recipe.offloaded_blocks = layers;
 }
 
 void set_modes(const Record& r, RecordJob& job) {
@@ -392,7 +412,7 @@ void take_plan(const Record& r, RecordJob& job) {
   const double batch = positive(r, "global_batch"), replica = batch / p.dp;
   if (batch <= 0) throw Refusal("plan.global_batch: is missing");
   job.micro_batch = p.micro_batch ? static_cast<double>(*p.micro_batch) : replica;
-  job.micro_batches = static_cast<int>(std::max(1.0, std::floor(replica / job.micro_batch)));
+  job.micro_batches = micro_batches_of(replica, job.micro_batch);
   refuse_remainders(r, job);
   job.samples = batch;
   job.tokens = batch * job.model.seq;

@@ -47,6 +47,8 @@ class Judge {
       judge(r, v);
     } catch (const Error& error) {
       v.refused = error.what();
+    } catch (const std::exception& error) {  // ours to mend, and no reason to lose the answers to all other records
+      v.refused = std::string("internal error: ") + error.what();
     }
     return v;
   }

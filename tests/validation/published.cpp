@@ -98,6 +98,30 @@ TEST_CASE("a record that is not formed as records are is refused by key, and tho
   for (const char* word : {"recompute", "optimizer"}) CHECK(std::ranges::count(words.assumed, word) == 1);
 }
 
+TEST_CASE("batches that no training has are refused by key, and records beside them are answered") {
+  const std::string good = record(kHardware, R"({"dp": 8, "global_batch": 64, "micro_batch": 1})");
+  const auto all = [&](const std::string& plan) {
+    Progress silent;
+    return validate(read(good + "\n" + record(kHardware, plan) + "\n" + good).records, costmodel::published_constants(), {}, silent);
+  };
+  const auto refused = [&](const std::string& plan) {
+    const auto verdicts = all(plan);
+    CHECK(verdicts.front().refused.empty());
+    CHECK(verdicts.back().refused.empty());
+    return verdicts[1].refused;
+  };
+  CHECK(refused(R"({"dp": 8, "global_batch": 1e12})") == "plan.global_batch: is 1000000000000.0; it must be 1e+09 at most");
+  CHECK_THAT(refused(R"({"dp": 8, "micro_batch": 1e300})"), contains("plan.micro_batch: is 1e+300"));
+  CHECK_THAT(refused(R"({"dp": 8, "micro_batch": 1, "grad_accum": 1e12})"), contains("plan.grad_accum: is"));
+  CHECK_THAT(refused(R"({"dp": 8, "local_batch": 1e12})"), contains("plan.local_batch: is"));
+  CHECK_THAT(refused(R"({"dp": 4, "pp": 2, "global_batch": 64, "chunks": 1e12})"), contains("plan.chunks: is"));
+  CHECK_THAT(refused(R"({"dp": 8, "global_batch": 64, "cpu_offload_layers": 1e12})"), contains("plan.cpu_offload_layers: is"));
+  // 8e7 samples on 8 replicas: 1e7 micro-batches of one sample
+  CHECK(refused(R"({"dp": 8, "global_batch": 8e7, "micro_batch": 1})") ==
+        "plan.global_batch: 1e+07 samples of a replica are 1e+07 micro-batches of 1; a step has at most 1000000");
+  CHECK(refused(R"({"dp": 8, "global_batch": 8e6, "micro_batch": 1})").empty());
+}
+
 TEST_CASE("a device that no catalogue has is described by its peaks, with a wider interval") {
   const auto known = judged(record(kHardware, R"({"dp": 8, "global_batch": 64})"));
   const auto described = judged(record(R"("hardware": {"gpu": "Abacus 9", "count": 8, "peak_tflops_16bit": 312, "mem_bw_TBps": 2.0})",
