@@ -26,8 +26,10 @@ std::vector<double> read_shares(const std::string& where, const std::string& pat
   if (json.is_array())
     for (const auto& share : json)
       if (share.is_number() && share.get<double>() >= 0) shares.push_back(share.get<double>());
-  if (shares.empty() || shares.size() != json.size() || std::accumulate(shares.begin(), shares.end(), 0.0) <= 0)
+  const double most = shares.empty() ? 0 : std::ranges::max(shares);
+  if (shares.size() != json.size() || !(most > 0))
     throw BadInput(where, path + " must be a JSON list of a number from 0 on for every expert, for example [120, 80, 95, 105]");
+  for (auto& share : shares) share /= most;  // so that their sum is finite, however large they are
   return shares;
 }
 
@@ -69,9 +71,10 @@ ExpertLoad ExpertLoad::parse(std::string_view where, const std::string& text) {
 
 double ExpertLoad::busiest(std::int64_t experts, int ranks) const {
   if (!shares_.empty() && static_cast<std::int64_t>(shares_.size()) != experts)
-    throw Refusal("the list of experts' tokens has " + std::to_string(shares_.size()) + " numbers, the model " + std::to_string(experts) +
-                  " experts");
-  if (balanced() || ranks <= 1 || experts % ranks != 0) return 1;
+    throw BadInput("the list of experts' tokens",
+                   "has " + std::to_string(shares_.size()) + " numbers, the model " + std::to_string(experts) + " experts");
+  if (balanced() || ranks <= 1) return 1;
+  if (experts % ranks != 0) throw Refusal("ep: " + std::to_string(ranks) + " ranks do not divide " + std::to_string(experts) + " experts");
   if (!shares_.empty()) return busiest_of(shares_, ranks);
   std::vector<double> shares(static_cast<std::size_t>(experts));
   for (std::size_t n = 0; n < shares.size(); ++n) shares[n] = std::pow(static_cast<double>(n + 1), -exponent_);

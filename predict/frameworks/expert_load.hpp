@@ -17,13 +17,13 @@ class ExpertLoad {
   static ExpertLoad parse(std::string_view where, const std::string& text);
 
   /// Tokens of the busiest of `ranks` ranks over those of the mean one. Ranks have neighbouring experts, as many each. Of "zipf" the mean
-  /// over many placements. Throws Refusal when a list has another number of experts.
+  /// over many placements. Throws BadInput when a list has another number of experts, Refusal when the ranks do not divide them.
   [[nodiscard]] double busiest(std::int64_t experts, int ranks) const;
   [[nodiscard]] bool balanced() const { return exponent_ == 0 && shares_.empty(); }
 
  private:
   double exponent_ = 0;
-  std::vector<double> shares_;  ///< of a list, as they are written
+  std::vector<double> shares_;  ///< of a list, over the largest
 };
 
 }  // namespace rehearsal::predict::frameworks

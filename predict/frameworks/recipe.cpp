@@ -48,10 +48,10 @@ bool set_offloaded_blocks(Recipe& recipe, std::string_view value) {
   return true;
 }
 
-/// Tokens; nothing where the text is no length.
+/// Whole tokens; nothing where the text is no length.
 std::optional<double> document_length(std::string_view text) {
   const auto length = parse_number<double>(text);
-  return length && *length >= 1 && std::isfinite(*length) ? length : std::nullopt;
+  return length && *length >= 1 && std::isfinite(*length) && *length == std::floor(*length) ? length : std::nullopt;
 }
 
 /// A length of a line. How many tokens of its own document a token stands among, in the mean: of lengths l it is the sum of l² over that

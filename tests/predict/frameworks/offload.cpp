@@ -80,9 +80,11 @@ TEST_CASE("packed documents attend to themselves alone") {
                                        "100\r\n300\r\n";
   CHECK(parse_recipe("--recipe", "packed=" + (folder / "windows")).attention_window == 250);
   std::ofstream(folder / "lengths") << "100\nmany\n";
-  for (const char* none : {"0", "inf", ""})
+  for (const char* none : {"0", "2.5", "inf", ""})
     CHECK_THROWS_WITH(parse_recipe("--recipe", std::string("packed=") + none), contains("write packed=tokens|FILE"));
   CHECK_THROWS_WITH(parse_recipe("--recipe", "packed=" + (folder / "lengths")), contains("lengths: line 2: 'many'"));
+  std::ofstream(folder / "lengths") << "2.5\n";
+  CHECK_THROWS_WITH(parse_recipe("--recipe", "packed=" + (folder / "lengths")), contains("lengths: line 1: '2.5'"));
   CHECK_THROWS_WITH(parse_recipe("--recipe", "packed=" + (folder / "none")), contains("none: is neither a number of tokens nor a file"));
 }
 
