@@ -12,10 +12,10 @@ constexpr ZooParameter kBertParameters[] = {
     {"hidden", 768, 1, 1'000'000, "width of the residual stream, a multiple of heads"},
     {"heads", 12, 1, 100'000, "attention heads"},
     {"ffn", 0, 0, 10'000'000, "width of the feed-forward layer; 0: 4 hidden"},
-    {"seq", 512, 1, 1'000'000, "tokens of a sample"},
+    {"seq", 512, 1, kLongestSequence, "tokens of a sample"},
     {"vocab", 30522, 2, 10'000'000, "tokens there are"},
     {"positions", 0, 0, 10'000'000, "rows of the position table, at least seq; 0: the larger of seq and 512"},
-    {"predictions", 0, 0, 1'000'000, "positions of a sample that are guessed, the first ones; 0: all"},
+    {"predictions", 0, 0, kLongestSequence, "positions of a sample that are guessed, the first ones; 0: all"},
     {"batch", 8, 1, 1'000'000'000, "samples"},
 };
 

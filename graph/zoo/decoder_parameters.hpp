@@ -27,7 +27,7 @@ constexpr ZooParameter kv_heads_default(std::int64_t n) {
   return {"kv_heads", n, 0, 100'000, "heads of keys and values; 0: as many as heads"};
 }
 constexpr ZooParameter ffn_default(std::int64_t n) { return {"ffn", n, 0, 10'000'000, "width of the feed-forward layer; 0: 4 hidden"}; }
-constexpr ZooParameter seq_default(std::int64_t n) { return {"seq", n, 1, 1'000'000, "tokens of a sample"}; }
+constexpr ZooParameter seq_default(std::int64_t n) { return {"seq", n, 1, kLongestSequence, "tokens of a sample"}; }
 constexpr ZooParameter vocab_default(std::int64_t n) { return {"vocab", n, 2, 10'000'000, "tokens there are"}; }
 constexpr ZooParameter tied_default(std::int64_t n) { return {"tied", n, 0, 1, "1: the result uses the token embedding as its weight"}; }
 constexpr ZooParameter rotary_default(std::int64_t n) {

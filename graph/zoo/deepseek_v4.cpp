@@ -36,7 +36,7 @@ constexpr ZooParameter kDeepSeekV4[] = {
     {"hash_layers", 3, 0, 10'000, "first blocks whose experts are chosen by the token's number alone"},
     {"gate_scale", 1500, 1, 1'000'000, "thousandths by which the weights of the chosen are multiplied"},
     {"capacity", 125, 1, 100'000, "percent of an even share that an expert takes of a sample's tokens; the others skip it"},
-    {"seq", 4096, 1, 1'000'000, "tokens of a sample, a multiple of few and many"},
+    {"seq", 4096, 1, kLongestSequence, "tokens of a sample, a multiple of few and many"},
     {"vocab", 129280, 2, 10'000'000, "tokens there are"},
     {"tied", 0, 0, 1, "1: the result uses the token embedding as its weight"},
     {"batch", 1, 1, 1'000'000'000, "samples"},

@@ -17,8 +17,8 @@ constexpr ZooParameter kTransformer[] = {
     {"hidden", 1024, 2, 1'000'000, "width of the residual stream, even and a multiple of heads"},
     {"heads", 16, 1, 100'000, "attention heads"},
     {"ffn", 4096, 1, 10'000'000, "width of the feed-forward layer"},
-    {"enc_seq", 32, 1, 1'000'000, "tokens of a sample's source"},
-    {"dec_seq", 32, 1, 1'000'000, "tokens of a sample's result"},
+    {"enc_seq", 32, 1, kLongestSequence, "tokens of a sample's source"},
+    {"dec_seq", 32, 1, kLongestSequence, "tokens of a sample's result"},
     {"vocab", 37000, 2, 10'000'000, "tokens there are"},
     {"batch", 32, 1, 1'000'000'000, "samples"},
 };
@@ -31,8 +31,8 @@ constexpr ZooParameter kT5[] = {
     {"ffn", 3072, 1, 10'000'000, "width of the feed-forward layer"},
     {"gated", 0, 0, 1, "1: feed-forward layer gelu(x A) * (x B), as in T5 1.1; 0: relu"},
     {"tied", 1, 0, 1, "1: the result uses the token embedding as its weight"},
-    {"enc_seq", 512, 1, 1'000'000, "tokens of a sample's source"},
-    {"dec_seq", 128, 1, 1'000'000, "tokens of a sample's result"},
+    {"enc_seq", 512, 1, kLongestSequence, "tokens of a sample's source"},
+    {"dec_seq", 128, 1, kLongestSequence, "tokens of a sample's result"},
     {"vocab", 32128, 2, 10'000'000, "tokens there are"},
     {"batch", 8, 1, 1'000'000'000, "samples"},
 };

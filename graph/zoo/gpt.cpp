@@ -13,7 +13,7 @@ constexpr ZooParameter kGptParameters[] = {
     {"heads", 12, 1, 100'000, "attention heads"},
     {"kv_heads", 0, 0, 100'000, "heads of keys and values; 0: as many as heads"},
     {"ffn", 0, 0, 10'000'000, "width of the feed-forward layer; 0: 4 hidden"},
-    {"seq", 1024, 1, 1'000'000, "tokens of a sample"},
+    {"seq", 1024, 1, kLongestSequence, "tokens of a sample"},
     {"vocab", 50257, 2, 10'000'000, "tokens there are"},
     {"tied", 1, 0, 1, "1: the result uses the token embedding as its weight"},
     {"batch", 4, 1, 1'000'000'000, "samples"},

@@ -30,7 +30,7 @@ constexpr ZooParameter kHybrid[] = {
     {"latent", 0, 0, 1'000'000, "width to which tokens are brought for them; 0: as they are", "experts"},
     {"gate_scale", 2500, 1, 1'000'000, "thousandths by which the weights of the chosen are multiplied"},
     {"capacity", 125, 1, 100'000, "percent of an even share that an expert takes of a sample's tokens; the others skip it"},
-    {"seq", 8192, 1, 1'000'000, "tokens of a sample, a multiple of chunk where more"},
+    {"seq", 8192, 1, kLongestSequence, "tokens of a sample, a multiple of chunk where more"},
     {"vocab", 131072, 2, 10'000'000, "tokens there are"},
     {"tied", 0, 0, 1, "1: the result uses the token embedding as its weight"},
     {"batch", 1, 1, 1'000'000'000, "samples"},

@@ -12,7 +12,7 @@ constexpr ZooParameter kTransformerXlParameters[] = {
     {"hidden", 512, 2, 1'000'000, "width of the residual stream, even and a multiple of heads"},
     {"heads", 8, 1, 100'000, "attention heads"},
     {"ffn", 2048, 1, 10'000'000, "width of the feed-forward layer"},
-    {"seq", 192, 1, 1'000'000, "tokens of a segment"},
+    {"seq", 192, 1, kLongestSequence, "tokens of a segment"},
     {"mem_len", 192, 1, 1'000'000, "tokens remembered from the segment before"},
     {"vocab", 267'735, 2, 10'000'000, "tokens there are"},
     {"batch", 8, 1, 1'000'000'000, "samples"},

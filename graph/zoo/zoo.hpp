@@ -13,6 +13,9 @@
 
 namespace rehearsal::graph::zoo {
 
+/// Tokens: contexts of 1M are 2^20, and the longest published one is 10M.
+inline constexpr std::int64_t kLongestSequence = 16'777'216;
+
 struct ZooParameter {
   std::string_view name;
   std::int64_t otherwise;  ///< default

@@ -382,6 +382,8 @@ TEST_CASE("references are parsed strictly") {
   CHECK_THROWS_WITH(zoo::build("vit?image=100"), contains("image=100") && contains("patch=16"));
   CHECK_THROWS_WITH(zoo::build("unet2d?image=100"), contains("multiple of 16"));
   CHECK_THROWS_AS(zoo::build("resnet18", 0), BadInput);
+  CHECK(zoo::parse("llama?seq=1048576").values.at("seq") == 1 << 20);  // a context of 1M
+  CHECK_THROWS_WITH(zoo::parse("gpt?seq=20000000"), contains("seq=20000000 is outside 1 to 16777216"));
   // every factor is in its range, their product is not a size
   CHECK_THROWS_AS(zoo::build("gpt?batch=1000000000&seq=1000000&vocab=10000000"), BadInput);
 }
