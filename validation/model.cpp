@@ -62,9 +62,17 @@ double usual_length(const std::string& kind, const std::string& name) {
 /// Half of 8/3 hidden twice, in whole 256s: what gated feed-forward layers have where nothing is said (Shazeer 2020).
 double usual_width(const std::string& kind, double hidden) { return kind == "llama" ? std::ceil(8 * hidden / 3 / 256) * 256 : 4 * hidden; }
 
-/// Heads that the zoo can build: whole features (pairs where positions rotate them), groups of equal size. The nearest number where a
-/// record's own does not fit. Heads with a width of their own fit in any number, and latent attention has no groups.
-void fit_heads(RecordModel& model, bool rotary) {
+/// Published tables have 40 heads beside a hidden size of 5140, where 40 of 128 are meant (Brown et al. 2020, table 2.1).
+bool nearly_whole(std::int64_t hidden, std::int64_t heads) {
+  constexpr double kStep = 8, kNear = 0.01;
+  const double width = static_cast<double>(hidden) / static_cast<double>(heads), meant = std::round(width / kStep) * kStep;
+  return std::fabs(meant / width - 1) <= kNear;
+}
+
+/// Heads that the zoo can build: whole features (pairs where positions rotate them), groups of equal size. The nearest number where those
+/// that are usual do not fit; what a record itself says is refused. Heads with a width of their own fit in any number, and latent
+/// attention has no groups.
+void fit_heads(const Record& r, RecordModel& model, bool rotary) {
   auto& heads = model.values["heads"];
   auto& groups = model.values["kv_heads"];
   const auto hidden = model.values.at("hidden");
@@ -72,12 +80,17 @@ void fit_heads(RecordModel& model, bool rotary) {
   if (given("kv_lora")) return;
   const auto fits = [&](std::int64_t h) { return h > 0 && hidden % h == 0 && (!rotary || hidden / h % 2 == 0); };
   if (!given("head_dim")) {
+    if (r.model.number_or("heads", 0) > 0 && !fits(heads) && !nearly_whole(hidden, heads))
+      throw Refusal("model.heads: " + std::to_string(heads) + " do not share out hidden=" + std::to_string(hidden) +
+                    (rotary ? " in pairs of features" : "") + ", and kv_channels does not say how wide they are");
     heads = std::clamp<std::int64_t>(heads, 1, std::max<std::int64_t>(1, hidden / 2));
     for (std::int64_t away = 0; away < hidden && !fits(heads); ++away) {
       if (fits(heads + away)) heads += away;
       if (fits(heads - away)) heads -= away;
     }
   }
+  if (r.model.number_or("kv_heads", 0) > 0 && heads % groups != 0)
+    throw Refusal("model.kv_heads: " + std::to_string(groups) + " do not divide heads=" + std::to_string(heads));
   groups = std::clamp<std::int64_t>(groups, 1, heads);
   while (heads % groups != 0) --groups;
 }
@@ -120,6 +133,9 @@ void set_details(const Record& r, const std::string& name, const std::optional<K
   take("moe_ffn", "moe_ffn");
   take("shared_experts", "shared_experts");
   take("dense_layers", "dense_layers");
+  if (const auto dense = model.values.find("dense_layers"); dense != model.values.end() && dense->second > model.values.at("layers"))
+    throw Refusal("model.dense_layers: is " + std::to_string(dense->second) +
+                  ", more than layers=" + std::to_string(model.values.at("layers")));
   if (holds(name, "w/-mtp")) model.values["mtp"] = 1;
   model.values["capacity"] = 100;  // balanced routing: as many rows as tokens choose
   const auto top_k = model.values.try_emplace("top_k", 2).first->second, experts = model.values.at("experts");
@@ -130,9 +146,14 @@ void set_details(const Record& r, const std::string& name, const std::optional<K
 /// Recipes of LoRA adapt the projections of attention, unless they name those of the feed-forward layer, too (Hu et al. 2021, section 4.2;
 /// MLPerf's and Megatron-LM's have a rank of 16).
 std::optional<graph::AdapterOptions> adapters_of(const Record& r, const std::string& name) {
-  if (!holds(name, "lora") && !r.plan.truth("lora") && !r.plan.number("lora_rank")) return std::nullopt;
+  constexpr double kUsualRank = 16, kLargestRank = 1e6;
+  const bool stated = r.plan.number("lora") || !r.plan.text("lora").empty(), has = holds(name, "lora") || r.plan.truth("lora");
+  const double rank = r.plan.number_or("lora_rank", has ? kUsualRank : 0);
+  if (!has && (stated || rank == 0)) return std::nullopt;
+  if (!(rank >= 1 && rank <= kLargestRank) || rank != std::floor(rank))
+    throw Refusal("plan.lora_rank: is " + r.plan.written("lora_rank") + "; it must be a whole number from 1 up");
   graph::AdapterOptions options;
-  options.rank = std::max<std::int64_t>(1, static_cast<std::int64_t>(r.plan.number_or("lora_rank", 16)));
+  options.rank = static_cast<std::int64_t>(rank);
   if (!holds_any(r.plan.text("lora_targets"), {"up", "gate", "down", "fc", "mlp", "linear", "all"})) options.targets = {"*att*n*"};
   return options;
 }
@@ -163,7 +184,7 @@ RecordModel transformer(const Record& r, const std::string& name) {
                                  : kind == "llama" ? 32000
                                                    : 50257)}};
   set_details(r, name, known, model);
-  fit_heads(model, kind == "llama" || kind == "gpt-neox" || model.values.contains("experts"));
+  fit_heads(r, model, kind == "llama" || kind == "gpt-neox" || model.values.contains("experts"));
   const bool experts = model.values.contains("experts");
   if (kind == "transformer-xl") model.values["mem_len"] = whole(r, "mem_len", static_cast<double>(seq));
   const auto zoo = experts ? first_in_zoo({"moe"}) : first_in_zoo({kind, "gpt"});
@@ -300,6 +321,8 @@ RecordModel encoder_decoder(const Record& r, const std::string& name) {
   model.sequence = true;
   constexpr double kSentence = 30;  // mean tokens of a sentence of WMT
   take_pair(model, name);
+  const bool named = !model.values.empty() || holds(name, "transformer") || holds_any(name, {"t5", "bart"});
+  if (!named && !r.model.number("hidden")) throw Refusal("model.hidden: is missing, and '" + name + "' is not known by name");
   if (translation && holds(name, "base")) model.values = {{"hidden", 512}, {"heads", 8}, {"ffn", 2048}};  // Vaswani et al. 2017, table 3
   for (const char* key : {"enc_layers", "dec_layers", "hidden", "heads", "ffn", "vocab", "kv_channels", "enc_seq", "dec_seq"})
     if (r.model.number(key)) model.values[key] = whole(r, key, 0);

@@ -4,10 +4,12 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/names.hpp"
 #include "costmodel/power.hpp"
 #include "graph/zoo/zoo.hpp"
 #include "predict/frameworks/framework_program.hpp"
 #include "predict/frameworks/memory.hpp"
+#include "validation/known_models.hpp"
 
 namespace rehearsal::validation {
 namespace {
@@ -32,25 +34,53 @@ double size_in(const std::string& text) {
   return value * scale;
 }
 
+int collective_ranks(const Record& r) {
+  constexpr double kMostRanks = 1e7;
+  const double ranks = r.plan.number("ranks").value_or(r.hardware.number_or("count", 0));
+  if (ranks < 1) throw Refusal("plan.ranks: is missing, and hardware.count does not stand in for it");
+  if (ranks < 2 || ranks > kMostRanks || ranks != std::floor(ranks)) throw Refusal("plan.ranks: must be a whole number from 2 to 10000000");
+  return static_cast<int>(ranks);
+}
+
+/// What is sent: a record's own bytes, or its size in words; where it has neither, what bandwidths are usually quoted for.
+double collective_bytes(const Record& r) {
+  constexpr double kMostBytes = 1e15;
+  const auto stated = r.model.number("bytes");
+  const auto size = r.model.text("size");
+  if (!stated && size.empty()) return kDefaultCollectiveBytes;
+  const double bytes = stated ? *stated : size_in(size);
+  if (!(bytes >= 1 && bytes <= kMostBytes))
+    throw Refusal(std::string("model.") + (stated ? "bytes: is " + r.model.written("bytes") : "size: is " + size) +
+                  "; it must be from 1 byte to 1e15, as 1073741824 or 1GiB");
+  return bytes;
+}
+
+/// The library chooses, whatever a record says it chose; only what no library has is refused.
+void refuse_algorithm(const Record& r) {
+  const auto algorithm = dashed(r.plan.text("algorithm"));
+  constexpr std::string_view kAlgorithms[] = {"auto",    "default", "ring",      "tree",         "double-tree",      "double-binary-tree",
+                                              "collnet", "nvls",    "nvls-tree", "hierarchical", "halving-doubling", "recursive-doubling"};
+  if (!algorithm.empty() && std::ranges::find(kAlgorithms, algorithm) == std::end(kAlgorithms))
+    throw Refusal("plan.algorithm: '" + algorithm +
+                  "' is none of auto, ring, tree, double-binary-tree, collnet, nvls, hierarchical, "
+                  "halving-doubling, recursive-doubling");
+}
+
 std::optional<RecordedCollective> collective_of(const Record& r) {
   auto name = r.plan.text("collective");
   if (name.empty()) {
     if (r.family != "collective") return std::nullopt;
     name = r.model.text("name");
   }
-  name.erase(std::remove_if(name.begin(), name.end(), [](char c) { return c == '_' || c == '-' || c == ' '; }), name.end());
+  name = plain_spelling(name);
   static const std::pair<const char*, CollectiveKind> kKinds[] = {{"allreduce", CollectiveKind::AllReduce},
                                                                   {"allgather", CollectiveKind::AllGather},
                                                                   {"reducescatter", CollectiveKind::ReduceScatter},
                                                                   {"alltoall", CollectiveKind::AllToAll},
                                                                   {"broadcast", CollectiveKind::Broadcast}};
+  refuse_algorithm(r);
   for (const auto& [key, kind] : kKinds)
-    if (name == key) {
-      const double ranks = r.plan.number("ranks").value_or(r.hardware.number_or("count", 0));
-      if (ranks < 1 || ranks > 1e7) throw Refusal("plan.ranks: is missing, and hardware.count does not stand in for it");
-      double bytes = r.model.number("bytes").value_or(size_in(r.model.text("size")));
-      return RecordedCollective{kind, bytes > 0 ? bytes : kDefaultCollectiveBytes, static_cast<int>(ranks)};
-    }
+    if (name == key) return RecordedCollective{kind, collective_bytes(r), collective_ranks(r)};
   throw Refusal("plan.collective: '" + name + "' is none of all_reduce, all_gather, reduce_scatter, all_to_all, broadcast");
 }
 

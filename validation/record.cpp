@@ -67,6 +67,7 @@ Field field_of(const Json& value) {
     field.null = says_nothing(field.text);
   } else {
     field.text = value.dump();
+    field.nested = value.is_structured();
     if (value.is_number()) field.number = value.get<double>();
     if (value.is_boolean()) field.number = value.get<bool>() ? 1 : 0;
   }
@@ -122,17 +123,31 @@ struct Lines {
 
 }  // namespace
 
+namespace {
+
+/// What is one value is no list of them; of some keys there are several.
+void refuse_lists(const Record& r) {
+  constexpr std::string_view kLists = " balance recompute_modules lora_targets quantised_ops ";
+  for (const auto& section : kSections)
+    for (const auto& [key, field] : (r.*section.fields).all())
+      if (field.nested && !section.known.empty() && known(section.known, key) && !known(kLists, key))
+        throw Refusal(std::string(section.key) + "." + key + ": is " + field.text + "; it must be one value");
+}
+
+}  // namespace
+
 void require_form(const Record& r) {
   if (!r.broken.empty()) throw Refusal(r.broken);
+  refuse_lists(r);
   struct Numbers {
     const char* section;
     const Fields& fields;
     std::string_view keys;
   };
   const std::array sections{
-      Numbers{"model", r.model, " layers hidden heads kv_heads ffn seq vocab experts topk "},
+      Numbers{"model", r.model, " layers hidden heads kv_heads ffn seq vocab experts topk bytes "},
       Numbers{"hardware", r.hardware, " count gpus_per_node intra_bw_GBps inter_bw_GBps_per_gpu mem_GiB mem_bw_TBps tdp_W nvlink_domain "},
-      Numbers{"plan", r.plan, " dp tp pp cp ep interleave micro_batch grad_accum global_batch local_batch chunks ranks "},
+      Numbers{"plan", r.plan, " dp tp pp cp ep interleave micro_batch grad_accum global_batch local_batch chunks ranks lora_rank "},
       Numbers{"measured", r.measured, {}}};
   for (const auto& [section, fields, keys] : sections)
     for (const auto& [key, field] : fields.all())

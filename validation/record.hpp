@@ -17,6 +17,7 @@ struct Field {
   std::optional<double> number;  ///< of numbers, booleans (0, 1) and texts that are a number
   std::string text;              ///< as written; lists as JSON
   bool null = false;
+  bool nested = false;  ///< a list or an object
 };
 
 class Fields {

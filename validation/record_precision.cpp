@@ -12,16 +12,14 @@ namespace {
 constexpr std::string_view kProductWords[] = {"fp32", "f32",     "float32", "float", "single", "32",    "32bit",   "tf32",  "fp16",
                                               "f16",  "float16", "half",    "16",    "amp",    "16bit", "bf16",    "mixed", "fp8",
                                               "f8",   "mxfp8",   "float8",  "fp4",   "nvfp4",  "mxfp4", "bfloat16"};
-/// What stands beside them: scales of 8 bits and their formats, what is frozen, levels of Apex, modes of Lightning, and fillers.
-constexpr std::string_view kDetailWords[] = {"cs",     "sc",        "ds",        "current", "delayed",    "subchannel", "row",  "rowwise",
-                                             "block",  "wise",      "blockwise", "tensor",  "tensorwise", "scaling",    "e4m3", "e5m2",
-                                             "hybrid", "nf4",       "base",      "o1",      "o2",         "o3",         "true", "pure",
-                                             "bit",    "precision", "training",  "default", "and",        "with",       "not",  "stated"};
-
-template <class List>
-bool lists(const List& words, std::string_view word) {
-  return std::find(std::begin(words), std::end(words), word) != std::end(words);
-}
+/// What stands beside them: how 8 bits are scaled and shared out, what is frozen, modes of Apex and Lightning, what the type is of, and
+/// fillers.
+constexpr std::string_view kDetailWords =
+    " cs sc ds te current delayed dynamic static subchannel row wise rowwise block blockwise channel channelwise tensor tensorwise "
+    "scaling scaled recipe e4m3 e5m2 e2m1 hybrid nf4 base frozen o0 o1 o2 o3 level true pure bit bits automatic autocast native apex "
+    "policy precision training compute computation gemm gemms matmul matmuls linear linears attention softmax loss weight weights param "
+    "params parameters master copy gradient gradients grad grads optimizer optimiser state states activation activations accumulate "
+    "accumulation reduce reduction communication forward backward fwd bwd cores default and with in for of as per not stated ";
 
 [[noreturn]] void refuse_word(const std::string& text, std::string_view word) {
   const auto among = word.empty() || word == text ? "'" + text + "'" : "'" + std::string(word) + "' of '" + text + "'";
@@ -40,8 +38,8 @@ std::string known_precision(const std::string& text) {
   for (std::size_t at = text.find_first_not_of(kBetween); at != std::string::npos;) {
     const auto end = std::min(text.find_first_of(kBetween, at), text.size());
     const auto word = std::string_view(text).substr(at, end - at);
-    const bool names_product = lists(kProductWords, word);
-    if (!names_product && !lists(kDetailWords, word)) refuse_word(text, word);
+    const bool names_product = std::ranges::find(kProductWords, word) != std::end(kProductWords);
+    if (!names_product && kDetailWords.find(" " + std::string(word) + " ") == std::string_view::npos) refuse_word(text, word);
     product = product || names_product;
     at = text.find_first_not_of(kBetween, end);
   }

@@ -122,6 +122,46 @@ TEST_CASE("batches that no training has are refused by key, and records beside t
   CHECK(refused(R"({"dp": 8, "global_batch": 8e6, "micro_batch": 1})").empty());
 }
 
+TEST_CASE("what no model and no collective has is refused by key") {
+  const auto model = [](const std::string& stated, const std::string& plan = "") {
+    return judged(R"({"id": "r", "family": "transformer", "source": "s", "model": )" + stated + ", " + kHardware +
+                  R"(, "plan": {"dp": 8, "global_batch": 8)" + plan + R"(}, "measured": {"iteration_time_s": null}})")
+        .refused;
+  };
+  const std::string sizes = R"({"name": "GPT", "layers": 4, "hidden": 256, "seq": 128, "vocab": 1000, )";
+  CHECK(model(sizes + R"("heads": 4})").empty());
+  CHECK_THAT(model(sizes + R"("heads": 33})"), contains("model.heads: 33 do not share out hidden=256"));
+  CHECK(model(sizes + R"("heads": 33, "kv_channels": 64, "family": "llama"})").empty());
+  CHECK(model(R"({"name": "llama", "layers": 4, "hidden": 256, "seq": 128, "vocab": 1000, "heads": 4, "kv_heads": 3})") ==
+        "model.kv_heads: 3 do not divide heads=4");
+  const std::string mixture = R"("heads": 4, "experts": 4, "experts_topk": 2, "family": "moe", )";
+  CHECK(model(sizes + mixture + R"("dense_layers": 5})") == "model.dense_layers: is 5, more than layers=4");
+  CHECK(model(R"({"name": "wobble", "enc_layers": 3})") == "model.hidden: is missing, and 'wobble' is not known by name");
+  const std::string plain = sizes + R"("heads": 4})";
+  CHECK(model(plain, R"(, "lora": true, "lora_rank": 8)").empty());
+  CHECK(model(plain, R"(, "lora": false, "lora_rank": 0)").empty());
+  for (const std::string rank : {"-1", "0", "2.5"})
+    CHECK(model(plain, R"(, "lora": true, "lora_rank": )" + rank) ==
+          "plan.lora_rank: is " + rank + "; it must be a whole number from 1 up");
+  CHECK(judged(record(R"("hardware": {"gpu": ["A100-SXM4-80GB"], "count": 8})", R"({"dp": 8, "global_batch": 8})")).refused ==
+        "hardware.gpu: is [\"A100-SXM4-80GB\"]; it must be one value");
+
+  const auto collective = [](const std::string& sent, const std::string& plan) {
+    return judged(R"({"id": "r", "family": "collective", "source": "nccl", "model": )" + sent + ", " + kHardware +
+                  R"(, "plan": {"collective": "all_reduce")" + plan + R"(}, "measured": {"time_us": null}})")
+        .refused;
+  };
+  const std::string megabyte = R"({"bytes": 1048576})";
+  CHECK(collective(megabyte, R"(, "ranks": 8, "algorithm": "ring")").empty());
+  CHECK(collective(R"({"size": "32KiB"})", "").empty());
+  CHECK_THAT(collective(R"({"bytes": -5})", ""), contains("model.bytes: is -5; it must be from 1 byte"));
+  CHECK_THAT(collective(R"({"bytes": "lots"})", ""), contains("model.bytes: is lots; it must be a number"));
+  CHECK_THAT(collective(R"({"size": "many"})", ""), contains("model.size: is many; it must be from 1 byte"));
+  CHECK_THAT(collective(megabyte, R"(, "algorithm": "banana")"), contains("plan.algorithm: 'banana' is none of auto, ring"));
+  for (const std::string ranks : {"1", "2.5"})
+    CHECK_THAT(collective(megabyte, R"(, "ranks": )" + ranks), contains("plan.ranks: must be a whole number from 2"));
+}
+
 TEST_CASE("a device that no catalogue has is described by its peaks, with a wider interval") {
   const auto known = judged(record(kHardware, R"({"dp": 8, "global_batch": 64})"));
   const auto described = judged(record(R"("hardware": {"gpu": "Abacus 9", "count": 8, "peak_tflops_16bit": 312, "mem_bw_TBps": 2.0})",
@@ -227,7 +267,7 @@ TEST_CASE("frameworks that pack or bin sequences compute fewer tokens") {
   CHECK(seconds(examples, "pretrain") < 0.7 * seconds(examples, "squad finetune"));
 }
 
-TEST_CASE("a record's own shape stands over the table's, and heads are fitted where they do not divide") {
+TEST_CASE("a record's own shape stands over the table's, and heads are fitted where authors round") {
   const auto of = [](const std::string& model) {
     return judged(
         R"({"id": "r", "source": "s", "model": )" + model +
@@ -237,7 +277,8 @@ TEST_CASE("a record's own shape stands over the table's, and heads are fitted wh
   CHECK(of(R"({"name": "MPT-30b", "layers": 48, "hidden": 7168, "heads": 56, "seq": 2048})").refused.empty());
   CHECK(of(R"({"name": "Llama-3.1-8B", "seq": 2048})").refused.empty());
   CHECK(of(R"({"name": "gpt-oss-20b"})").refused.empty());  // 64 heads of 64 beside a hidden size of 2880
-  CHECK(of(R"({"name": "GPT x", "layers": 2, "hidden": 1000, "heads": 7, "seq": 128})").refused.empty());
+  CHECK(of(R"({"name": "GPT x", "layers": 2, "hidden": 1000, "heads": 7, "seq": 128})").refused.empty());       // of 144
+  CHECK(of(R"({"name": "GPT-3 13B", "layers": 2, "hidden": 5140, "heads": 40, "seq": 128})").refused.empty());  // of 128
 }
 
 TEST_CASE("more devices and larger batches do what they must") {

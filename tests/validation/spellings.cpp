@@ -94,8 +94,8 @@ TEST_CASE("arithmetic is read in every spelling, and refused where nobody trains
 TEST_CASE("every word of an arithmetic is known, and one names a type that products are computed in") {
   const auto precision = [](const std::string& text) { return job_with("precision", "\"" + text + "\"").precision; };
   using costmodel::Arithmetic;
-  for (const char* text :
-       {"bf16", "fp16", "amp", "amp_bf16", "amp O2", "16-mixed", "bfloat16", "nf4-base + bf16", "bf16 mixed precision"}) {
+  for (const char* text : {"bf16", "fp16", "amp", "amp_bf16", "amp O2", "16-mixed", "bfloat16", "nf4-base + bf16", "bf16 mixed precision",
+                           "bf16 (master weights in fp32)"}) {
     INFO(text);
     CHECK(precision(text).arithmetic == Arithmetic::Half);
   }
