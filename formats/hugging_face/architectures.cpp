@@ -21,9 +21,10 @@ void read_llama(const Configuration& c, ZooValues& v) {
 }
 
 void read_mistral(const Configuration& c, ZooValues& v) {
-  read_gated_decoder(c, v);
+  read_gated_decoder(c, v, {8, 0});
   read_rotary(c, v, 10'000, 1);
-  read_window(c, v, c.count("sliding_window", 0));
+  constexpr std::int64_t kUsualWindow = 4096;
+  read_window(c, v, c.absent("sliding_window") ? kUsualWindow : c.count("sliding_window", 0));
 }
 
 void read_phi3(const Configuration& c, ZooValues& v) {
@@ -41,19 +42,30 @@ void read_qwen_window(const Configuration& c, ZooValues& v) {
 }
 
 void read_qwen2(const Configuration& c, ZooValues& v) {
-  read_gated_decoder(c, v);
+  read_gated_decoder(c, v, {32, 0});
   v["qkv_bias"] = 1;
   read_rotary(c, v, 10'000, 1);
   read_qwen_window(c, v);
 }
 
-void read_qwen3(const Configuration& c, ZooValues& v) {
-  read_gated_decoder(c, v);
-  v["head_dim"] = c.size("head_dim", 128);
+void read_normed_qwen(const Configuration& c, ZooValues& v, const UsualHeads& usual, double usual_theta) {
+  read_gated_decoder(c, v, usual);
   read_bias(c, v);
   v["qk_norm"] = 1;
-  read_rotary(c, v, 10'000, 1);
+  read_rotary(c, v, usual_theta, 1);
   read_qwen_window(c, v);
+}
+
+void read_qwen3(const Configuration& c, ZooValues& v) { read_normed_qwen(c, v, {32, 128}, 10'000); }
+
+/// Whether embeddings are tied has one default for the whole model, another for its language model.
+void require_tied_or_not(const Configuration& c) {
+  if (!c.has("tie_word_embeddings")) c.refuse("tie_word_embeddings", "is missing");
+}
+
+void read_qwen3_vl(const Configuration& c, ZooValues& v) {
+  require_tied_or_not(c);
+  read_normed_qwen(c, v, {32, 128}, 500'000);
 }
 
 /// OLMo 2 normalizes what attention and feed-forward layer give, and queries and keys over all heads.
@@ -62,32 +74,40 @@ void read_olmo2(const Configuration& c, ZooValues& v) {
   v["norms"] = v["qk_norm"] = 2;
 }
 
-void read_gemma(const Configuration& c, ZooValues& v) {
+void read_any_gemma(const Configuration& c, ZooValues& v, std::int64_t groups) {
   const auto act = c.has("hidden_activation") ? c.text("hidden_activation", "") : c.text("hidden_act", "gelu_pytorch_tanh");
   // The first Gemma's files say gelu, and mean the one by tanh.
   if (act != "gelu_pytorch_tanh" && act != "gelu") c.refuse("hidden_activation", "is '" + act + "'; only 'gelu_pytorch_tanh' is built");
   must_be_set(c, "use_bidirectional_attention", false, false);
   read_sizes(c, v);
-  read_heads(c, v);
-  v["head_dim"] = c.size("head_dim", 256);
+  read_heads(c, v, {groups, 256});
   v["tied"] = c.flag("tie_word_embeddings", true) ? 1 : 0;
   read_bias(c, v);
   v["act"] = v["embed_scale"] = 1;
   read_rotary(c, v, 10'000, 1);
 }
 
-void read_gemma2(const Configuration& c, ZooValues& v) {
-  read_gemma(c, v);
+void read_gemma(const Configuration& c, ZooValues& v) { read_any_gemma(c, v, 16); }
+
+/// Scores and results are capped at so much where the file says nothing; 0: not.
+struct UsualCaps {
+  double scores = 0, results = 0;
+};
+
+void read_later_gemma(const Configuration& c, ZooValues& v, const UsualCaps& usual) {
+  read_any_gemma(c, v, 4);
   v["norms"] = 1;
   v["query_scale"] = c.size("query_pre_attn_scalar", 256);
-  v["score_cap"] = cap_of(c, "attn_logit_softcapping", 0);
-  v["logit_cap"] = cap_of(c, "final_logit_softcapping", 0);
+  v["score_cap"] = cap_of(c, "attn_logit_softcapping", usual.scores);
+  v["logit_cap"] = cap_of(c, "final_logit_softcapping", usual.results);
   read_window(c, v, c.size("sliding_window", 4096));
   if (!c.has("layer_types")) v["window_every"] = 2;
 }
 
+void read_gemma2(const Configuration& c, ZooValues& v) { read_later_gemma(c, v, {50, 30}); }
+
 void read_gemma3(const Configuration& c, ZooValues& v) {
-  read_gemma2(c, v);
+  read_later_gemma(c, v, {});
   v["qk_norm"] = 1;
   v["theta"] = std::llround(theta(c, 1'000'000));
   const auto local = std::llround(c.number("rope_local_base_freq", 10'000));
@@ -96,23 +116,34 @@ void read_gemma3(const Configuration& c, ZooValues& v) {
 }
 
 void read_mixtral(const Configuration& c, ZooValues& v) {
-  read_gated_decoder(c, v);
+  read_gated_decoder(c, v, {8, 0});
   read_experts(c, v, "num_local_experts", "num_experts_per_tok");
   read_rotary(c, v, 1'000'000, 1);
   read_window(c, v, c.count("sliding_window", 0));
 }
 
-void read_qwen3_moe(const Configuration& c, ZooValues& v) {
-  read_qwen3(c, v);
+void read_qwen_experts(const Configuration& c, ZooValues& v) {
   read_experts(c, v, "num_experts", "num_experts_per_tok");
   v["moe_ffn"] = c.size("moe_intermediate_size");
   v["moe_every"] = c.size("decoder_sparse_step", 1);
-  v["gate"] = c.flag("norm_topk_prob", false) ? 0 : 3;
   if (c.is_filled_list("mlp_only_layers")) c.refuse("mlp_only_layers", "only an empty list is built");
 }
 
+void read_qwen3_moe(const Configuration& c, ZooValues& v) {
+  read_normed_qwen(c, v, {4, 0}, 10'000);
+  read_qwen_experts(c, v);
+  v["gate"] = c.flag("norm_topk_prob", false) ? 0 : 3;
+}
+
+void read_qwen3_vl_moe(const Configuration& c, ZooValues& v) {
+  require_tied_or_not(c);
+  read_normed_qwen(c, v, {16, 0}, 500'000);
+  read_qwen_experts(c, v);
+  must_be_set(c, "norm_topk_prob", true, true);
+}
+
 void read_minimax_m2(const Configuration& c, ZooValues& v) {
-  read_gated_decoder(c, v);
+  read_gated_decoder(c, v, {8, 128});
   read_experts(c, v, "num_local_experts", "num_experts_per_tok");
   must_be_set(c, "use_qk_norm", true, true);
   must_be(c, "qk_norm_type", "per_layer", "per_layer");
@@ -123,11 +154,13 @@ void read_minimax_m2(const Configuration& c, ZooValues& v) {
   read_rotary(c, v, 5'000'000, turning / static_cast<double>(v.at("head_dim")));
 }
 
+/// A rank of null: queries come from the block's input.
 void read_latent_attention(const Configuration& c, ZooValues& v) {
+  constexpr std::int64_t kUsualRank = 1536;
   must_be_set(c, "attention_bias", false, false);
   v["heads"] = c.size("num_attention_heads");
   v["kv_heads"] = 0;
-  v["q_lora"] = c.count("q_lora_rank", 0);
+  v["q_lora"] = c.absent("q_lora_rank") ? kUsualRank : c.count("q_lora_rank", 0);
   v["kv_lora"] = c.size("kv_lora_rank");
   v["nope_dim"] = c.size("qk_nope_head_dim");
   v["rope_dim"] = c.size("qk_rope_head_dim");
@@ -136,24 +169,24 @@ void read_latent_attention(const Configuration& c, ZooValues& v) {
   v["theta"] = std::llround(theta(c, 10'000));
 }
 
-void read_deepseek(const Configuration& c, ZooValues& v) {
+void read_deepseek(const Configuration& c, ZooValues& v, const UsualRouting& usual) {
   must_be(c, "hidden_act", "silu", "silu");
   read_sizes(c, v);
   read_latent_attention(c, v);
   v["tied"] = c.flag("tie_word_embeddings", false) ? 1 : 0;
-  read_routed(c, v);
+  read_routed(c, v, usual);
   if (c.size("moe_layer_freq", 1) != 1) c.refuse("moe_layer_freq", "only 1 is built");
 }
 
 void read_deepseek_v2(const Configuration& c, ZooValues& v) {
-  read_deepseek(c, v);
+  read_deepseek(c, v, {2, 0, 1});
   must_be(c, "scoring_func", "softmax", "softmax");
   must_be_set(c, "norm_topk_prob", false, false);
   v["gate"] = 3;
 }
 
 void read_deepseek_v3(const Configuration& c, ZooValues& v) {
-  read_deepseek(c, v);
+  read_deepseek(c, v, {1, 3, 2.5});
   must_be(c, "scoring_func", "sigmoid", "sigmoid");
   must_be_set(c, "norm_topk_prob", true, true);
   v["gate"] = 1;
@@ -162,7 +195,12 @@ void read_deepseek_v3(const Configuration& c, ZooValues& v) {
 /// Which blocks choose tokens by themselves, or see what an earlier one chose: a few first ones do, then every so many.
 void read_index_layers(const Configuration& c, ZooValues& v) {
   const auto types = c.texts("indexer_types");
-  if (types.empty()) return;
+  if (types.empty()) {
+    if (c.has("index_topk_pattern")) c.refuse("index_topk_pattern", "is not read; say it as indexer_types, a text for every layer");
+    v["index_every"] = c.size("index_topk_freq", 1);
+    if (v.at("index_every") > 1) v["index_first"] = c.size("index_skip_topk_offset", 2);
+    return;
+  }
   if (static_cast<std::int64_t>(types.size()) != v.at("layers"))
     c.refuse("indexer_types", "has " + std::to_string(types.size()) + " entries for num_hidden_layers=" + std::to_string(v.at("layers")));
   const auto first = std::ranges::find(types, "shared") - types.begin();
@@ -176,36 +214,36 @@ void read_index_layers(const Configuration& c, ZooValues& v) {
                                     std::to_string(every) + "th alone, else 'shared'");
 }
 
-/// DeepSeek-V3 with an index that chooses what a query sees.
-void read_indexed(const Configuration& c, ZooValues& v) {
+/// DeepSeek-V3 with an index that chooses what a query sees, by as many heads where the file does not say how many.
+void read_any_indexed(const Configuration& c, ZooValues& v, std::int64_t heads) {
   read_deepseek_v3(c, v);
   v["q_lora"] = c.size("q_lora_rank");
-  v["index_heads"] = c.size("index_n_heads", 64);
+  v["index_heads"] = c.size("index_n_heads", heads);
   v["index_dim"] = c.size("index_head_dim", 128);
   v["index_top"] = c.size("index_topk", 2048);
   read_index_layers(c, v);
 }
 
+void read_indexed(const Configuration& c, ZooValues& v) { read_any_indexed(c, v, 64); }
+
 /// Blocks without experts come first, by their number or by a word for each.
 void read_glm_moe_dsa(const Configuration& c, ZooValues& v) {
-  read_indexed(c, v);
+  read_any_indexed(c, v, 32);
   if (c.has("mlp_layer_types")) v["dense_layers"] = leading(c, "mlp_layer_types", v.at("layers"), "dense", "sparse");
 }
 
 void read_glm4_moe(const Configuration& c, ZooValues& v) {
-  read_gated_decoder(c, v);
-  v["head_dim"] = c.size("head_dim", 128);
+  read_gated_decoder(c, v, {8, 0});
   v["qkv_bias"] = c.flag("attention_bias", false) ? 1 : 0;
   v["qk_norm"] = c.flag("use_qk_norm", false) ? 1 : 0;
   read_rotary(c, v, 10'000, c.has("partial_rotary_factor") || c.is_object("rope_parameters") ? partial_rotary(c) : 0.5);
-  read_routed(c, v);
+  read_routed(c, v, {1, 1, 1});
   must_be_set(c, "norm_topk_prob", true, true);
   v["gate"] = 1;
 }
 
 void read_gpt_oss(const Configuration& c, ZooValues& v) {
-  read_gated_decoder(c, v);
-  v["head_dim"] = c.size("head_dim", 64);
+  read_gated_decoder(c, v, {8, 64});
   read_experts(c, v, "num_local_experts", "num_experts_per_tok");
   must_be_set(c, "attention_bias", true, true);
   v["qkv_bias"] = v["o_bias"] = v["sinks"] = v["expert_bias"] = 1;
@@ -213,18 +251,29 @@ void read_gpt_oss(const Configuration& c, ZooValues& v) {
   read_window(c, v, c.count("sliding_window", 128));
 }
 
+/// A list of the layers with experts stands over their step.
+void require_listed_experts(const Configuration& c, const ZooValues& v) {
+  const auto listed = c.counts("moe_layers");
+  if (listed.empty()) return;
+  const auto every = v.at("moe_every");
+  std::vector<std::int64_t> expected;
+  for (std::int64_t layer = every - 1; layer < v.at("layers"); layer += every) expected.push_back(layer);
+  if (listed != expected)
+    c.refuse("moe_layers", "is not every layer that interleave_moe_layer_step=" + std::to_string(every) + " makes one with experts");
+}
+
 void read_llama4(const Configuration& c, ZooValues& v) {
   must_be(c, "hidden_act", "silu", "silu");
   must_be_set(c, "attention_bias", false, false);
   read_sizes(c, v);
-  read_heads(c, v);
-  v["head_dim"] = c.size("head_dim", 128);
+  read_heads(c, v, {8, 128});
   v["tied"] = c.flag("tie_word_embeddings", false) ? 1 : 0;
   read_experts(c, v, "num_local_experts", "num_experts_per_tok");
   v["moe_ffn"] = v.at("ffn");
   v["ffn"] = c.size("intermediate_size_mlp");
   v["shared_experts"] = 1;
   v["moe_every"] = c.size("interleave_moe_layer_step", 1);
+  require_listed_experts(c, v);
   v["gate"] = 2;
   v["qk_norm"] = c.flag("use_qk_norm", true) ? 3 : 0;
   v["nope_every"] = 4;
@@ -308,7 +357,8 @@ void read_nemotron_h(const Configuration& c, ZooValues& v) {
   v["hidden"] = c.size("hidden_size");
   v["vocab"] = c.size("vocab_size");
   v["ffn"] = c.size("intermediate_size");
-  v["tied"] = c.flag("tie_word_embeddings", false) ? 1 : 0;
+  must_be_set(c, "tie_word_embeddings", false, false);  // transformers has two matrices, whatever a file says
+  v["tied"] = 0;
   v["heads"] = c.size("num_attention_heads");
   v["kv_heads"] = c.size("num_key_value_heads");
   v["head_dim"] = c.size("head_dim", c.size("attention_head_dim", 128));
@@ -327,29 +377,29 @@ void read_nemotron_h(const Configuration& c, ZooValues& v) {
 }
 
 constexpr Architecture kArchitectures[] = {
-    {"llama", "llama", read_llama},
+    {"llama", "llama", read_llama, {}, 2048},
     {"mistral", "llama", read_mistral},
     {"phi3", "llama", read_phi3},
     {"qwen2", "llama", read_qwen2},
     {"mimo", "llama", read_qwen2},
     {"qwen3", "llama", read_qwen3},
-    {"qwen3_vl_text", "llama", read_qwen3},
-    {"olmo2", "llama", read_olmo2},
+    {"qwen3_vl_text", "llama", read_qwen3_vl},
+    {"olmo2", "llama", read_olmo2, {}, 2048},
     {"gemma", "llama", read_gemma},
     {"gemma2", "llama", read_gemma2},
     {"gemma3_text", "llama", read_gemma3},
     {"gemma4_text", "llama", read_gemma4, "enable_moe_block"},
     {"qwen3_5_text", "llama", read_qwen3_5},
     {"gpt2", "gpt", read_gpt2},
-    {"gpt_neox", "gpt-neox", read_gpt_neox},
+    {"gpt_neox", "gpt-neox", read_gpt_neox, {}, 2048},
     {"mixtral", "moe", read_mixtral},
     {"qwen3_moe", "moe", read_qwen3_moe},
-    {"qwen3_vl_moe_text", "moe", read_qwen3_moe},
+    {"qwen3_vl_moe_text", "moe", read_qwen3_vl_moe},
     {"minimax_m2", "moe", read_minimax_m2},
     {"gpt_oss", "moe", read_gpt_oss},
     {"llama4_text", "moe", read_llama4},
     {"deepseek_v3", "moe", read_deepseek_v3},
-    {"deepseek_v2", "moe", read_deepseek_v2},
+    {"deepseek_v2", "moe", read_deepseek_v2, {}, 2048},
     {"glm4_moe", "moe", read_glm4_moe},
     {"kimi_k2", "moe", read_deepseek_v3},
     {"deepseek_v32", "moe", read_indexed},

@@ -16,6 +16,7 @@ struct Architecture {
   std::string_view zoo;   ///< row of the zoo
   void (*read)(const Configuration&, ZooValues&);
   std::string_view mixture_flag = {};  ///< the key that makes it a row of moe instead
+  std::int64_t positions = 1 << 17;    ///< where the file does not say how many there are; as here: more than a usual sample has tokens
 };
 
 [[nodiscard]] std::span<const Architecture> architectures();

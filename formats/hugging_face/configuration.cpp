@@ -122,6 +122,8 @@ std::vector<double> Configuration::numbers(const std::string& key) const {
 
 bool Configuration::has(std::string_view key) const { return !values_->at(key).is_null(); }
 
+bool Configuration::absent(std::string_view key) const { return !has(key) && !values_->json.contains(key); }
+
 void Configuration::refuse(const std::string& key, const std::string& what) const { throw BadInput(file_ + ": " + prefix_ + key, what); }
 
 std::int64_t Configuration::size(const std::string& key) const {

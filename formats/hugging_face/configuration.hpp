@@ -18,7 +18,8 @@ class Configuration {
   /// Throws BadInput where there is none.
   [[nodiscard]] Configuration part(const std::string& key) const;
 
-  [[nodiscard]] bool has(std::string_view key) const;  ///< with another value than null
+  [[nodiscard]] bool has(std::string_view key) const;     ///< with another value than null
+  [[nodiscard]] bool absent(std::string_view key) const;  ///< not even with null, which may say that there is none
   /// A whole number above 0; throws BadInput naming file and key where it is missing or another value.
   [[nodiscard]] std::int64_t size(const std::string& key) const;
   [[nodiscard]] std::int64_t size(const std::string& key, std::int64_t otherwise) const;

@@ -89,7 +89,7 @@ HuggingFaceModel read_hugging_face(std::string_view reference) {
   const auto& architecture = architecture_of(config, whole);
   ZooValues values;
   architecture.read(config, values);
-  if (!values.contains("seq")) values["seq"] = std::min(kUsualLength, config.size("max_position_embeddings", kUsualLength));
+  if (!values.contains("seq")) values["seq"] = std::min(kUsualLength, config.size("max_position_embeddings", architecture.positions));
   const bool mixture = !architecture.mixture_flag.empty() && config.flag(std::string(architecture.mixture_flag), false);
   const auto choice = graph::zoo::parse(std::string(mixture ? "moe" : architecture.zoo) + std::string(reference.substr(question)), values);
   model.zoo = graph::zoo::to_text(choice);

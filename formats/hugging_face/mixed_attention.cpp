@@ -30,10 +30,9 @@ void read_delta_layers(const Configuration& c, ZooValues& v) {
   v["conv"] = c.size("linear_conv_kernel_dim", 4);
 }
 
-void read_gated_attention(const Configuration& c, ZooValues& v, const std::string& ffn) {
-  read_gated_decoder(c, v, ffn);
+void read_gated_attention(const Configuration& c, ZooValues& v, std::int64_t groups, const std::string& ffn = "intermediate_size") {
+  read_gated_decoder(c, v, {groups, 256}, ffn);
   must_be_set(c, "attn_output_gate", true, true);
-  v["head_dim"] = c.size("head_dim", 256);
   read_bias(c, v);
   v["qk_norm"] = v["attn_gate"] = 1;
   read_rotary(c, v, 10'000, partial_rotary(c, 0.25));
@@ -53,15 +52,15 @@ void read_gated_experts(const Configuration& c, ZooValues& v) {
 }  // namespace
 
 void read_qwen3_next(const Configuration& c, ZooValues& v) {
-  read_gated_attention(c, v, "intermediate_size");
+  read_gated_attention(c, v, 2);
   read_gated_experts(c, v);
   v["moe_every"] = c.size("decoder_sparse_step", 1);
 }
 
-void read_qwen3_5(const Configuration& c, ZooValues& v) { read_gated_attention(c, v, "intermediate_size"); }
+void read_qwen3_5(const Configuration& c, ZooValues& v) { read_gated_attention(c, v, 4); }
 
 void read_qwen3_5_moe(const Configuration& c, ZooValues& v) {
-  read_gated_attention(c, v, "moe_intermediate_size");
+  read_gated_attention(c, v, 2, "moe_intermediate_size");
   read_gated_experts(c, v);
 }
 
@@ -110,13 +109,13 @@ void read_gemma4(const Configuration& c, ZooValues& v) {
   if (const auto shared = c.count("num_kv_shared_layers", 0); shared != 0)
     c.refuse("num_kv_shared_layers", "is " + std::to_string(shared) + "; only 0 is built");
   read_sizes(c, v);
-  read_heads(c, v);
+  read_heads(c, v, {4, 256});
   const bool same = c.flag("attention_k_eq_v", false);
   v["window_kv_heads"] = v.at("kv_heads");
   if (same) v["kv_heads"] = c.size("num_global_key_value_heads", v.at("kv_heads"));
   if (v.at("heads") % v.at("kv_heads") != 0)
     c.refuse("num_global_key_value_heads", "does not divide num_attention_heads=" + std::to_string(v.at("heads")));
-  v["window_head_dim"] = c.size("head_dim", 256);
+  v["window_head_dim"] = v.at("head_dim");
   v["head_dim"] = c.size("global_head_dim", 512);
   v["kv_same"] = same ? 1 : 0;
   v["tied"] = c.flag("tie_word_embeddings", true) ? 1 : 0;
@@ -174,10 +173,9 @@ void read_mimo_window(const Configuration& c, ZooValues& v) {
 }  // namespace
 
 void read_mimo_v2_flash(const Configuration& c, ZooValues& v) {
-  read_gated_decoder(c, v);
-  v["head_dim"] = c.size("head_dim", 192);
+  read_gated_decoder(c, v, {4, 192});
   v["value_dim"] = c.size("v_head_dim", 128);
-  v["value_scale"] = std::llround(1000 * c.number("attention_value_scale", 0.707));
+  v["value_scale"] = std::llround(1000 * (c.absent("attention_value_scale") ? 0.707 : c.number("attention_value_scale", 1)));
   v["qkv_bias"] = c.flag("attention_bias", false) ? 1 : 0;
   must_be_set(c, "add_swa_attention_sink_bias", true, true);
   v["sinks"] = c.flag("add_full_attention_sink_bias", false) ? 1 : 2;
@@ -185,7 +183,7 @@ void read_mimo_v2_flash(const Configuration& c, ZooValues& v) {
   v["window_theta"] = std::llround(c.number("swa_rope_theta", 10'000));
   v["rotary_dim"] = turning(c, v.at("head_dim"), partial_rotary(c, 0.334));
   read_mimo_window(c, v);
-  read_routed(c, v);
+  read_routed(c, v, {});
   v["dense_layers"] = c.has("mlp_layer_types") ? leading(c, "mlp_layer_types", v.at("layers"), "dense", "sparse")
                                                : leading_zeros(c, "moe_layer_freq", v.at("layers"), 1);
   must_be(c, "scoring_func", "sigmoid", "sigmoid");
@@ -357,7 +355,11 @@ namespace {
 
 /// Blocks of tokens that an index chooses, in all layers but the first ones.
 void read_chosen_blocks(const Configuration& c, ZooValues& v) {
-  if (!c.is_object("sparse_attention_config")) return;
+  if (!c.is_object("sparse_attention_config")) {
+    if (std::ranges::count(c.texts("layer_types"), "minimax_m3_sparse") > 0)
+      c.refuse("sparse_attention_config", "is missing, and layer_types has layers whose tokens are chosen");
+    return;
+  }
   const auto sparse = c.part("sparse_attention_config");
   if (!sparse.flag("use_sparse_attention", true)) return;
   must_be(sparse, "sparse_score_type", "max", "max");
@@ -384,8 +386,7 @@ void read_minimax_m3(const Configuration& c, ZooValues& v) {
   must_be(c, "qk_norm_type", "per_head", "per_head");
   must_be(c, "scoring_func", "sigmoid", "sigmoid");
   read_sizes(c, v, "dense_intermediate_size");
-  read_heads(c, v);
-  v["head_dim"] = c.size("head_dim", 128);
+  read_heads(c, v, {4, 128});
   v["tied"] = c.flag("tie_word_embeddings", false) ? 1 : 0;
   v["theta"] = std::llround(theta(c, 5'000'000));
   v["rotary_dim"] = c.size("rotary_dim", 64);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/join.hpp"
+#include "base/short_number.hpp"
 
 namespace rehearsal::formats {
 
@@ -32,16 +33,18 @@ void read_sizes(const Configuration& c, ZooValues& v, const std::string& ffn) {
   v["ffn"] = c.size(ffn);
 }
 
-void read_heads(const Configuration& c, ZooValues& v) {
-  const auto heads = c.size("num_attention_heads"), groups = c.size("num_key_value_heads", heads), hidden = v.at("hidden");
+void read_heads(const Configuration& c, ZooValues& v, const UsualHeads& usual) {
+  const auto heads = c.size("num_attention_heads"), hidden = v.at("hidden");
+  const bool as_usual = usual.groups > 0 && c.absent("num_key_value_heads");
+  const auto groups = as_usual ? usual.groups : c.size("num_key_value_heads", heads);
   if (heads % groups != 0)
     c.refuse("num_key_value_heads",
              "is " + std::to_string(groups) + ", which does not divide num_attention_heads=" + std::to_string(heads));
-  if (!c.has("head_dim") && hidden % heads != 0)
+  if (!c.has("head_dim") && usual.width == 0 && hidden % heads != 0)
     c.refuse("num_attention_heads", "is " + std::to_string(heads) + ", which does not divide hidden_size=" + std::to_string(hidden));
   v["heads"] = heads;
   v["kv_heads"] = groups;
-  v["head_dim"] = c.size("head_dim", hidden / heads);
+  v["head_dim"] = c.size("head_dim", usual.width > 0 ? usual.width : hidden / heads);
 }
 
 void read_rotary(const Configuration& c, ZooValues& v, double usual_theta, double share) {
@@ -49,7 +52,8 @@ void read_rotary(const Configuration& c, ZooValues& v, double usual_theta, doubl
   v["rotary"] = std::llround(100 * share);
   const auto turning = v.at("head_dim") * v.at("rotary") / 100;
   if (std::fabs(static_cast<double>(v.at("head_dim")) * share - static_cast<double>(turning)) > 1e-6 || turning % 2 != 0)
-    c.refuse("head_dim", "is " + std::to_string(v.at("head_dim")) + ", of which " + std::to_string(share) + " are no pairs of features");
+    c.refuse("head_dim",
+             "is " + std::to_string(v.at("head_dim")) + ", of which " + short_number(100 * share, 4) + " % are no pairs of features");
 }
 
 std::int64_t turning(const Configuration& c, std::int64_t features, double share) {
@@ -60,11 +64,11 @@ std::int64_t turning(const Configuration& c, std::int64_t features, double share
   return turns;
 }
 
-void read_gated_decoder(const Configuration& c, ZooValues& v, const std::string& ffn) {
+void read_gated_decoder(const Configuration& c, ZooValues& v, const UsualHeads& usual, const std::string& ffn) {
   must_be(c, "hidden_act", "silu", "silu");
   must_be_set(c, "mlp_bias", false, false);
   read_sizes(c, v, ffn);
-  read_heads(c, v);
+  read_heads(c, v, usual);
   v["tied"] = c.flag("tie_word_embeddings", false) ? 1 : 0;
 }
 
@@ -141,7 +145,7 @@ std::int64_t leading(const Configuration& c, const std::string& key, std::int64_
 }
 
 std::int64_t cap_of(const Configuration& c, const std::string& key, double usual) {
-  const double cap = c.has(key) ? c.number(key, usual) : usual;
+  const double cap = c.absent(key) ? usual : c.number(key, 0);
   if (cap != std::floor(cap)) c.refuse(key, "must be a whole number");
   return std::llround(cap);
 }
@@ -154,12 +158,15 @@ void read_experts(const Configuration& c, ZooValues& v, const std::string& numbe
     c.refuse(chosen, "is " + std::to_string(v.at("top_k")) + ", more than " + number + "=" + std::to_string(v.at("experts")));
 }
 
-void read_routed(const Configuration& c, ZooValues& v) {
+void read_routed(const Configuration& c, ZooValues& v, const UsualRouting& usual) {
   read_experts(c, v, "n_routed_experts", "num_experts_per_tok");
   v["moe_ffn"] = c.size("moe_intermediate_size");
-  v["shared_experts"] = c.count("n_shared_experts", 0);
-  v["dense_layers"] = c.count("first_k_dense_replace", 0);
-  v["gate_scale"] = std::llround(1000 * c.number("routed_scaling_factor", 1));
+  v["shared_experts"] = c.absent("n_shared_experts") ? usual.shared : c.count("n_shared_experts", 0);
+  v["dense_layers"] = c.count("first_k_dense_replace", usual.dense);
+  if (c.has("first_k_dense_replace") && v.at("dense_layers") > v.at("layers"))
+    c.refuse("first_k_dense_replace",
+             "is " + std::to_string(v.at("dense_layers")) + ", more than num_hidden_layers=" + std::to_string(v.at("layers")));
+  v["gate_scale"] = std::llround(1000 * c.number("routed_scaling_factor", usual.scale));
 }
 
 void read_shared_width(const Configuration& c, ZooValues& v, const std::string& key, std::int64_t otherwise) {

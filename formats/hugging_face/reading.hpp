@@ -27,13 +27,17 @@ void must_be_set(const Configuration&, const std::string& key, bool value, bool 
 
 /// Layers, widths, vocabulary; the feed-forward layer's width under the key `ffn`.
 void read_sizes(const Configuration&, ZooValues&, const std::string& ffn = "intermediate_size");
-void read_heads(const Configuration&, ZooValues&);
+/// What an architecture's class has where a file says nothing; 0: as many groups as heads, which share out the hidden size.
+struct UsualHeads {
+  std::int64_t groups = 0, width = 0;
+};
+void read_heads(const Configuration&, ZooValues&, const UsualHeads& = {});
 /// Positions that turn pairs of features; the share of a head that turns, in whole percent.
 void read_rotary(const Configuration&, ZooValues&, double usual_theta, double share);
 /// Features of a head of so many that turn, of which the share is rounded down.
 [[nodiscard]] std::int64_t turning(const Configuration&, std::int64_t features, double share);
 /// Decoders with RMS norms, gated feed-forward layers and rotary positions, without biases unless attention_bias says so.
-void read_gated_decoder(const Configuration&, ZooValues&, const std::string& ffn = "intermediate_size");
+void read_gated_decoder(const Configuration&, ZooValues&, const UsualHeads& = {}, const std::string& ffn = "intermediate_size");
 void read_bias(const Configuration&, ZooValues&);
 
 /// Where a kind of layer stands: at the first ones, and where layer + 1 + offset is a multiple of every; 0: at no others.
@@ -53,12 +57,17 @@ void read_window(const Configuration&, ZooValues&, std::int64_t window);
 [[nodiscard]] std::int64_t leading(const Configuration&, const std::string& key, std::int64_t layers, std::string_view first,
                                    std::string_view then);
 
-/// A cap is a whole number in the published files.
+/// A cap is a whole number in the published files; null is none.
 [[nodiscard]] std::int64_t cap_of(const Configuration&, const std::string& key, double usual);
 /// Experts under these keys; how many each token has must be no more than there are.
 void read_experts(const Configuration&, ZooValues&, const std::string& number, const std::string& chosen);
+/// What an architecture's class has where a file says nothing.
+struct UsualRouting {
+  std::int64_t shared = 0, dense = 0;
+  double scale = 1;
+};
 /// Experts of a width of their own, shared ones beside them, first blocks without, as DeepSeek's.
-void read_routed(const Configuration&, ZooValues&);
+void read_routed(const Configuration&, ZooValues&, const UsualRouting&);
 /// As many shared experts as make up the width under the key; 0 where there is none.
 void read_shared_width(const Configuration&, ZooValues&, const std::string& key, std::int64_t otherwise);
 

@@ -11,6 +11,8 @@
 namespace rehearsal::formats {
 namespace {
 
+using graph::zoo::ZooValues;
+
 /// A file that is gone with it.
 class File {
  public:
@@ -176,6 +178,73 @@ TEST_CASE("DeepSeek-V4 is read by the ratios of its layers") {
   CHECK_THAT(refused(with(R"("compress_ratios": [0, 0, 4, 128], "scoring_func": "softmax")")), contains("scoring_func: is 'softmax'"));
 }
 
+namespace {
+
+ZooValues sparse_keys(const std::string& type, const std::string& more) {
+  const std::string sizes = R"("num_hidden_layers": 4, "hidden_size": 128, "num_attention_heads": 32, "intermediate_size": 20, )"
+                            R"("vocab_size": 31, "num_experts_per_tok": 2, "moe_intermediate_size": 10)";
+  return graph::zoo::parse(read_hugging_face(File("{\"model_type\": \"" + type + "\", " + sizes + more + "}").reference()).zoo).values;
+}
+
+}  // namespace
+
+// The defaults of the configuration classes of transformers 5.24.
+TEST_CASE("heads that a file does not give are what the class of the architecture has, and null is none") {
+  const std::string experts = R"(, "num_local_experts": 4)", routed = R"(, "n_routed_experts": 4)", of_qwen = R"(, "num_experts": 4)";
+  struct Row {
+    const char* type;
+    std::string more;
+    std::int64_t groups, width;  // 128 over 32 heads: 4
+  };
+  for (const auto& [type, more, groups, width] :
+       {Row{"llama", "", 32, 4}, Row{"mistral", "", 8, 4}, Row{"qwen2", "", 32, 4}, Row{"qwen3", "", 32, 128}, Row{"gemma", "", 16, 256},
+        Row{"gemma2", "", 4, 256}, Row{"gemma3_text", "", 4, 256}, Row{"mixtral", experts, 8, 4}, Row{"qwen3_moe", of_qwen, 4, 4},
+        Row{"qwen3_vl_moe_text", of_qwen + R"(, "tie_word_embeddings": false)", 16, 4}, Row{"minimax_m2", experts, 8, 128},
+        Row{"gpt_oss", experts, 8, 64}, Row{"llama4_text", experts + R"(, "intermediate_size_mlp": 9)", 8, 128},
+        Row{"glm4_moe", routed, 8, 4}, Row{"qwen3_5_text", "", 4, 256}, Row{"mimo_v2_flash", routed, 4, 192},
+        Row{"minimax_m3", experts + R"(, "dense_intermediate_size": 9, "shared_intermediate_size": 40)", 4, 128}}) {
+    INFO(type);
+    CHECK(sparse_keys(type, more).at("kv_heads") == groups);
+    CHECK(sparse_keys(type, more).at("head_dim") == width);
+    CHECK(sparse_keys(type, more + R"(, "num_key_value_heads": null)").at("kv_heads") == 32);
+    CHECK(sparse_keys(type, more + R"(, "num_key_value_heads": 2)").at("kv_heads") == 2);
+  }
+}
+
+TEST_CASE("ranks, experts and caps that a file does not give are what the class of the architecture has, and null is none") {
+  const std::string latent = R"(, "n_routed_experts": 4, "kv_lora_rank": 8, "qk_nope_head_dim": 6, "qk_rope_head_dim": 4, )"
+                             R"("v_head_dim": 5)";
+  const auto third = sparse_keys("deepseek_v3", latent), second = sparse_keys("deepseek_v2", latent);
+  CHECK(third.at("q_lora") == 1536);
+  CHECK(sparse_keys("deepseek_v3", latent + R"(, "q_lora_rank": null)").at("q_lora") == 0);
+  CHECK(third.at("shared_experts") == 1);
+  CHECK(third.at("dense_layers") == 3);
+  CHECK(third.at("gate_scale") == 2500);
+  CHECK(second.at("shared_experts") == 2);
+  CHECK(second.at("dense_layers") == 0);
+  const auto indexed = [&](const char* type, const std::string& more) {
+    return sparse_keys(type, latent + R"(, "q_lora_rank": 12)" + more);
+  };
+  CHECK(indexed("deepseek_v32", "").at("index_heads") == 64);
+  CHECK(indexed("glm_moe_dsa", "").at("index_heads") == 32);
+  const auto shared = indexed("glm_moe_dsa", R"(, "index_topk_freq": 2)");  // two that choose, one that does not, one that does
+  CHECK(shared.at("index_first") == 2);
+  CHECK(shared.at("index_every") == 2);
+  CHECK(sparse_keys("mistral", "").at("window") == 4096);
+  CHECK(sparse_keys("mistral", R"(, "sliding_window": null)").at("window") == 0);
+  CHECK(sparse_keys("gemma2", "").at("score_cap") == 50);
+  CHECK(sparse_keys("gemma2", R"(, "attn_logit_softcapping": null)").at("score_cap") == 0);
+  CHECK(sparse_keys("llama", "").at("seq") == 2048);
+  CHECK(sparse_keys("qwen2", "").at("seq") == 4096);
+  CHECK_THROWS_WITH(sparse_keys("qwen3_vl_text", ""), contains("tie_word_embeddings: is missing"));
+  CHECK_THROWS_WITH(sparse_keys("glm_moe_dsa", latent + R"(, "q_lora_rank": 12, "index_topk_pattern": "FS")"),
+                    contains("index_topk_pattern"));
+  CHECK_THROWS_WITH(sparse_keys("deepseek_v3", latent + R"(, "first_k_dense_replace": 5)"),
+                    contains("first_k_dense_replace: is 5, more than num_hidden_layers=4"));
+  CHECK_THROWS_WITH(sparse_keys("llama4_text", R"(, "num_local_experts": 4, "intermediate_size_mlp": 9, "moe_layers": [1, 3])"),
+                    contains("moe_layers"));
+}
+
 TEST_CASE("hybrid decoders are read by their pattern") {
   const auto with = [](const std::string& more) {
     return config("nemotron_h", R"("mamba_num_heads": 4, "mamba_head_dim": 3, "ssm_state_size": 5, "n_groups": 2, "chunk_size": 4, )"
@@ -192,6 +261,8 @@ TEST_CASE("hybrid decoders are read by their pattern") {
                contains("hybrid_override_pattern: '") && contains(pattern));
   CHECK_THAT(refused(with(R"("layers_block_type": ["rnn"])")), contains("layers_block_type: has 'rnn'"));
   CHECK_THAT(refused(with(R"("chunk_size": 4)")), contains("hybrid_override_pattern: is missing"));
+  CHECK_THAT(refused(with(R"("tie_word_embeddings": true, "hybrid_override_pattern": "ME")")),
+             contains("tie_word_embeddings: only false is built"));  // transformers makes two matrices of it
   CHECK_THAT(refused(with(R"("use_bias": true, "hybrid_override_pattern": "ME")")), contains("use_bias: only false is built"));
 }
 
@@ -286,7 +357,7 @@ TEST_CASE("configuration files that cannot be read are refused by file and key")
   CHECK_THAT(refused(config("llama", R"("head_dim": 0)")), contains("head_dim: is 0; it must be at least 1"));
   CHECK_THAT(refused(config("llama", R"("head_dim": -2)")), contains("head_dim: is -2"));
   CHECK_THAT(refused(config("llama", R"("head_dim": "six")")), contains("head_dim: is \"six\""));
-  CHECK_THAT(refused(config("llama", R"("head_dim": 7)")), contains("head_dim: is 7") && contains("pairs"));
+  CHECK_THAT(refused(config("llama", R"("head_dim": 7)")), contains("head_dim: is 7, of which 100 % are no pairs of features"));
   CHECK_THAT(refused(config("llama", R"("rope_theta": 0)")), contains("rope_theta: is 0"));
   CHECK_THAT(refused(config("llama", R"("tie_word_embeddings": 1)")), contains("tie_word_embeddings: is 1; it must be true or false"));
   CHECK_THAT(
