@@ -28,7 +28,7 @@ std::uint64_t condition_hash(const Graph& g, TensorId t, Conditions& known) {
   return entry->second = hash.value();
 }
 
-/// What makes two nodes cost the same: operator, attributes, types and which operands are parameters.
+/// What makes two nodes cost the same: operator, attributes, types and which operands are parameters, frozen or not.
 std::uint64_t signature(const Graph& g, const Node& node, Conditions& conditions) {
   Hasher hash;
   hash.add(node.op);
@@ -40,7 +40,8 @@ std::uint64_t signature(const Graph& g, const Node& node, Conditions& conditions
   }
   const auto add = [&](TensorId t) {
     if (t == TensorId::None) return;
-    hash.add(static_cast<std::int64_t>(g[t].role)).add(static_cast<std::int64_t>(g[t].type.dtype));
+    const auto role = g[t].role == TensorRole::Frozen ? TensorRole::Parameter : g[t].role;
+    hash.add(static_cast<std::int64_t>(role)).add(static_cast<std::int64_t>(g[t].type.dtype));
     for (const auto size : g[t].type.shape) hash.add(size);
     hash.add(std::int64_t{-1});
     if (g[t].type.dtype == DType::Bool) hash.add(condition_hash(g, t, conditions));
@@ -48,6 +49,24 @@ std::uint64_t signature(const Graph& g, const Node& node, Conditions& conditions
   for (const auto t : node.inputs) add(t);
   for (const auto t : node.outputs) add(t);
   return hash.value();
+}
+
+bool reads_frozen(const Graph& g, const Node& node) {
+  return std::ranges::any_of(node.inputs, [&](TensorId t) { return t != TensorId::None && g[t].role == TensorRole::Frozen; });
+}
+
+/// Cuts a chain between repetitions of which other nodes read frozen weights.
+void add_runs(const std::vector<bool>& frozen, Span chain, std::vector<Span>& spans) {
+  const auto begin = frozen.begin() + static_cast<std::ptrdiff_t>(chain.first);
+  const auto length = static_cast<std::ptrdiff_t>(chain.length);
+  for (int repetition = 0; repetition < chain.repeats; ++repetition) {
+    const auto own = begin + repetition * length;
+    if (repetition > 0 && std::equal(own, own + length, own - length))
+      ++spans.back().repeats;
+    else
+      spans.push_back({chain.first + static_cast<std::size_t>(repetition) * chain.length, chain.length, 1, chain.recurrence,
+                       chain.recurrence ? 1 : chain.repeats});
+  }
 }
 
 /// Length of the run from `at` in which signatures repeat after `period` nodes.
@@ -114,10 +133,12 @@ void mark_recurrence(const Graph& g, Span& span) {
 
 std::vector<Span> repeated_spans(const Graph& g) {
   std::vector<std::uint64_t> s;
+  std::vector<bool> frozen;
   Conditions conditions;
   for (const auto& node : g.nodes()) {
     if (node.phase != Phase::Forward) break;
     s.push_back(signature(g, node, conditions));
+    frozen.push_back(reads_frozen(g, node));
   }
   std::vector<Span> spans;
   std::size_t loose = 0;  // nodes since the last span
@@ -132,7 +153,7 @@ std::vector<Span> repeated_spans(const Graph& g) {
     }
     mark_recurrence(g, span);
     flush(at);
-    spans.push_back(span);
+    add_runs(frozen, span, spans);
     at += span.length * static_cast<std::size_t>(span.repeats);
     loose = at;
   }

@@ -23,7 +23,7 @@ struct EqualBlocks {
 EqualBlocks equal_blocks(const graph::Graph& g) {
   EqualBlocks blocks{0, std::vector<int>(g.nodes().size(), kNoBlock)};
   for (const auto& span : graph::repeated_spans(g)) {
-    if (span.repeats == 1 || span.recurrence) continue;
+    if (span.chain == 1) continue;
     for (int repetition = 0; repetition < span.repeats; ++repetition) {
       const auto first =
           blocks.of_node.begin() + static_cast<std::ptrdiff_t>(span.first + static_cast<std::size_t>(repetition) * span.length);

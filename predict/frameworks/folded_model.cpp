@@ -26,7 +26,7 @@ std::vector<graph::Span> spans_of(const graph::Graph& g, Grain grain) {
   return single;
 }
 
-bool is_chain(const graph::Span& span) { return span.repeats > 1 && !span.recurrence; }
+bool is_chain(const graph::Span& span) { return span.chain > 1; }
 
 /// Pieces that a pipeline can be cut into: repetitions of blocks, or single nodes of a model without any; a recurrence stays in one.
 std::int64_t pipeline_pieces(const std::vector<graph::Span>& spans) {
@@ -157,9 +157,8 @@ SplitLimits FoldedModel::limits() const {
   limits.experts = experts_of(graph(), use, atoms);
   if (!use.sequence.empty()) limits.sequence = atoms.size(use.sequence.front());
   for (const auto& span : spans_) {
-    if (!is_chain(span)) continue;
-    limits.blocks = std::max<std::int64_t>(limits.blocks, span.repeats);
-    limits.all_blocks += span.repeats;
+    limits.blocks = std::max<std::int64_t>(limits.blocks, span.chain);
+    if (span.chain > 1) limits.all_blocks += span.repeats;
   }
   for (const auto& core : flow().cores())
     if (const auto heads = heads_of(graph(), core); core.causal && (limits.heads == 0 || heads < limits.heads)) limits.heads = heads;

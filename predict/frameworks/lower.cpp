@@ -184,7 +184,7 @@ Part part_of(const RowSetting& s, std::size_t span, WeightCounter& weights, Coun
   Part part;
   part.span = span;
   part.repeats = s.model.spans()[span].repeats;
-  part.repeated = part.repeats > 1 && !s.model.spans()[span].recurrence;
+  part.repeated = s.model.spans()[span].chain > 1;
   std::vector<std::size_t> nodes;
   RowCollector rows(s, part, counted);
   for (std::uint32_t offset = 0; offset < s.model.spans()[span].length; ++offset) {

@@ -353,6 +353,29 @@ TEST_CASE("recomputation needs no more memory, whatever the stage holds") {
     }
 }
 
+TEST_CASE("weights that are frozen never need more memory than those that are trained") {
+  const std::string experts = "zoo:moe?layers=6&hidden=64&heads=4&kv_heads=2&ffn=128&seq=32&vocab=1000&experts=4&batch=2";
+  for (const auto& zoo : {kSmall, experts}) {
+    Sample trained(zoo, platforms::load("dgx-a100"), "torchtitan");
+    for (const char* glob : {"*.5.*", "*.[12].*", "*.[024].*", "*.*.*", "*embed*", "*.0.*attn*"}) {
+      Sample frozen(sample::with_frozen(zoo, glob), platforms::load("dgx-a100"), "torchtitan");
+      for (const int stage : {0, 1, 3})
+        for (const auto rule : {plan::RecomputeRule::None, plan::RecomputeRule::Selective, plan::RecomputeRule::Full}) {
+          const auto bytes = [&](Sample& s) {
+            s.job.plan.dp = 8;
+            s.job.plan.zero = stage;
+            s.job.plan.recompute.rule = rule;
+            return s.memory();
+          };
+          CAPTURE(zoo, glob, stage, static_cast<int>(rule));
+          const auto with = bytes(frozen), without = bytes(trained);
+          CHECK(with.all() <= without.all() * (1 + 1e-12));
+          CHECK(with.gathered <= without.gathered);
+        }
+    }
+  }
+}
+
 TEST_CASE("stages that are recomputed as a whole keep their input for every micro-batch and everything for one") {
   Sample s(kSmall, platforms::load("dgx-a100"), "gpipe");
   s.job.plan.pp = 2;

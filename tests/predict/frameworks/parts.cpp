@@ -27,6 +27,23 @@ TEST_CASE("the blocks of a transformer are one span that repeats") {
   CHECK(covered == graph.nodes().size());
 }
 
+TEST_CASE("blocks of which other weights are frozen are spans of one chain") {
+  const auto chain = [](const char* glob) {
+    std::vector<int> repeats;
+    for (const auto& span : repeated_spans(sample::with_frozen(kSmall, glob)))
+      if (span.chain > 1) {
+        CHECK(span.chain == 6);
+        repeats.push_back(span.repeats);
+      }
+    return repeats;
+  };
+  CHECK(chain("none") == std::vector{6});
+  CHECK(chain("h.*") == std::vector{6});
+  CHECK(chain("h.5.*") == std::vector{5, 1});
+  CHECK(chain("h.[12].*") == std::vector{1, 2, 3});
+  CHECK(chain("h.[024].*") == std::vector{1, 1, 1, 1, 1, 1});
+}
+
 TEST_CASE("a folded model has two blocks of a chain, and every node of a block stands for its like") {
   const FoldedModel folded(graph::zoo::build(kSmall), Grain::Blocks);
   const auto& whole = folded.whole();

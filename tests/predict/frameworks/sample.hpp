@@ -44,6 +44,14 @@ struct Sample {
   FrameworkJob job;
 };
 
+/// A model of the zoo in which the weights that a glob names are not trained.
+inline graph::Graph with_frozen(const std::string& zoo, const std::string& glob) {
+  graph::TrainingOptions options;
+  options.freeze = {glob};
+  std::vector<std::string> warnings;
+  return graph::with_roles(graph::zoo::build(zoo), options, warnings);
+}
+
 inline double bytes_of(const std::vector<PassStep>& steps) {
   double sum = 0;
   for (const auto& step : steps)
