@@ -172,6 +172,9 @@ plan::Recompute recompute_of(const Record& r, const plan::Plan& p) {
 int interleave_of(const Record& r, const RecordJob& job) {
   if (job.plan.pp == 1) return 1;
   const double layers = r.model.number_or("layers", 1);
+  const double chunks = r.plan.number_or("interleave", 1);
+  if (chunks < 0 || chunks != std::floor(chunks) || (r.model.number("layers") && chunks > layers))
+    throw Refusal("plan.interleave: is " + r.plan.written("interleave") + "; it must be a whole number, and no more than there are layers");
   if (const auto stated = r.plan.number("interleave"); stated && *stated >= 1 && *stated <= layers) {
     if (*stated > 1 || !holds(r.plan.text("schedule"), "interleaved")) return static_cast<int>(*stated);
   }

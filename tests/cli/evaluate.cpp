@@ -97,7 +97,7 @@ TEST_CASE("a trained model comes out by evaluation, checkpoint and export alike"
 TEST_CASE("a model that a configuration file describes trains and comes out as a file") {
   const TemporaryFolder folder;
   std::ofstream(folder / "config.json") << R"({"model_type": "qwen3", "num_hidden_layers": 1, "hidden_size": 8, "num_attention_heads": 2,
-      "head_dim": 6, "intermediate_size": 12, "vocab_size": 11, "max_position_embeddings": 4, "rms_norm_eps": 1e-6})";
+      "num_key_value_heads": 2, "head_dim": 6, "intermediate_size": 12, "vocab_size": 11, "max_position_embeddings": 4, "rms_norm_eps": 1e-6})";
   const std::string model = "'hf:" + (folder / "config.json") + "?batch=2'", file = folder / "trained.onnx";
   const auto run = rehearse("run " + model + " --steps 2 --export " + file + " --format json");
   CHECK_THAT(run.err, contains("rms_norm_eps=1e-06: norms are built with 1e-05"));

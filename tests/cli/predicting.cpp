@@ -248,7 +248,7 @@ TEST_CASE("a step waits for the rank whose experts have most tokens") {
   CHECK(step("--imbalance " + (folder / "load.json")) > step("--imbalance zipf:0.5"));
   check_failure(rehearse(job + "--framework megatron-core --imbalance zipf"), 1, {"--imbalance zipf", "zipf:1.2"});
   write_text(folder / "short.json", "[1,2]");
-  check_failure(rehearse(job + "--framework megatron-core --imbalance " + (folder / "short.json")), 3, {"2 numbers", "16 experts"});
+  check_failure(rehearse(job + "--framework megatron-core --imbalance " + (folder / "short.json")), 1, {"2 numbers", "16 experts"});
   check_failure(rehearse(job + "--framework rehearse --imbalance zipf:1"), 3, {"--imbalance zipf:1", "--framework"});
 }
 

@@ -116,6 +116,9 @@ TEST_CASE("batches that no training has are refused by key, and records beside t
   CHECK_THAT(refused(R"({"dp": 8, "local_batch": 1e12})"), contains("plan.local_batch: is"));
   CHECK_THAT(refused(R"({"dp": 4, "pp": 2, "global_batch": 64, "chunks": 1e12})"), contains("plan.chunks: is"));
   CHECK_THAT(refused(R"({"dp": 8, "global_batch": 64, "cpu_offload_layers": 1e12})"), contains("plan.cpu_offload_layers: is"));
+  for (const std::string chunks : {"5", "1.5", "-1"})  // of a model of four layers
+    CHECK_THAT(refused(R"({"dp": 4, "pp": 2, "global_batch": 64, "interleave": )" + chunks + "}"),
+               contains("plan.interleave: is " + chunks));
   // 8e7 samples on 8 replicas: 1e7 micro-batches of one sample
   CHECK(refused(R"({"dp": 8, "global_batch": 8e7, "micro_batch": 1})") ==
         "plan.global_batch: 1e+07 samples of a replica are 1e+07 micro-batches of 1; a step has at most 1000000");
