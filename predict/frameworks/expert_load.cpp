@@ -12,6 +12,7 @@
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
 #include "base/random.hpp"
+#include "base/short_number.hpp"
 
 namespace rehearsal::predict::frameworks {
 namespace {
@@ -51,6 +52,32 @@ void shuffle(std::vector<double>& values, std::uint64_t stream) {
     std::swap(values[i - 1], values[static_cast<std::size_t>(random_uniform(1, stream, i) * static_cast<double>(i))]);
 }
 
+/// The experts' shares by the law. Of those that would have more than `most` each has that, and the others have the rest by the same law.
+std::vector<double> zipf_shares(double exponent, std::int64_t experts, double most) {
+  std::vector<double> shares(static_cast<std::size_t>(experts));
+  for (std::size_t n = 0; n < shares.size(); ++n) shares[n] = std::pow(static_cast<double>(n + 1), -exponent);
+  auto others = shares.begin();
+  double of_each = 1 / std::accumulate(others, shares.end(), 0.0);
+  while (others != shares.end() && *others * of_each > most) {
+    *others++ = most;
+    const double rest = 1 - most * static_cast<double>(others - shares.begin());
+    of_each = rest > 0 ? rest / std::accumulate(others, shares.end(), 0.0) : 0;
+  }
+  for (; others != shares.end(); ++others) *others *= of_each;
+  return shares;
+}
+
+void refuse_impossible(const std::vector<double>& shares, std::int64_t choices) {
+  constexpr double kRounded = 1e-6;
+  const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
+  const auto top = std::ranges::max_element(shares);
+  if (*top * static_cast<double>(choices) <= all * (1 + kRounded)) return;
+  throw BadInput("the list of experts' tokens", "gives expert " + std::to_string(top - shares.begin()) + " (counted from 0) " +
+                                                    short_number(100 * *top / all, 3) + " % of them; a token goes to " +
+                                                    std::to_string(choices) + " different experts, so that one has " +
+                                                    short_number(100.0 / static_cast<double>(choices), 3) + " % at most");
+}
+
 }  // namespace
 
 ExpertLoad ExpertLoad::parse(std::string_view where, const std::string& text) {
@@ -69,15 +96,17 @@ ExpertLoad ExpertLoad::parse(std::string_view where, const std::string& text) {
   return load;
 }
 
-double ExpertLoad::busiest(std::int64_t experts, int ranks) const {
-  if (!shares_.empty() && static_cast<std::int64_t>(shares_.size()) != experts)
-    throw BadInput("the list of experts' tokens",
-                   "has " + std::to_string(shares_.size()) + " numbers, the model " + std::to_string(experts) + " experts");
+double ExpertLoad::busiest(std::int64_t experts, std::int64_t choices, int ranks) const {
+  if (!shares_.empty()) {
+    if (static_cast<std::int64_t>(shares_.size()) != experts)
+      throw BadInput("the list of experts' tokens",
+                     "has " + std::to_string(shares_.size()) + " numbers, the model " + std::to_string(experts) + " experts");
+    refuse_impossible(shares_, choices);
+  }
   if (balanced() || ranks <= 1) return 1;
   if (experts % ranks != 0) throw Refusal("ep: " + std::to_string(ranks) + " ranks do not divide " + std::to_string(experts) + " experts");
   if (!shares_.empty()) return busiest_of(shares_, ranks);
-  std::vector<double> shares(static_cast<std::size_t>(experts));
-  for (std::size_t n = 0; n < shares.size(); ++n) shares[n] = std::pow(static_cast<double>(n + 1), -exponent_);
+  auto shares = zipf_shares(exponent_, experts, 1 / static_cast<double>(choices));
   double sum = 0;
   for (int placement = 0; placement < kPlacements; ++placement) {
     shuffle(shares, static_cast<std::uint64_t>(placement));

@@ -246,7 +246,7 @@ void set_expert_load(const graph::Graph& g, const FrameworkJob& job, ModelParts&
   if (slots < choices)
     throw Refusal("imbalance: every expert computes its capacity of " + std::to_string(slots_of(g) / experts) +
                   " tokens, however many choose it; build the model with capacity=100 to have those that do");
-  model.expert_load *= load.busiest(experts, job.plan.ep);
+  model.expert_load *= load.busiest(experts, std::max<std::int64_t>(1, router->attributes.integer("k", 1)), job.plan.ep);
 }
 
 /// The work of the model's samples on this rank as that of `share` times as many.

@@ -244,9 +244,12 @@ TEST_CASE("a step waits for the rank whose experts have most tokens") {
   CHECK_THAT(whole.err, contains("--imbalance has no effect") && contains("ep=1"));
   CHECK(result_of(whole).at("step_seconds") == result_of(rehearse(alone + "--framework megatron-core")).at("step_seconds"));
   const TemporaryFolder folder;
-  write_text(folder / "load.json", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,17]");
+  write_text(folder / "load.json", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,15]");  // every token goes to the last, too
   CHECK(step("--imbalance " + (folder / "load.json")) > step("--imbalance zipf:0.5"));
   check_failure(rehearse(job + "--framework megatron-core --imbalance zipf"), 1, {"--imbalance zipf", "zipf:1.2"});
+  write_text(folder / "more.json", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,25]");  // of 40; 20 are every token once
+  check_failure(rehearse(job + "--framework megatron-core --imbalance " + (folder / "more.json")), 3,
+                {"expert 15", "62.5 %", "50 % at most"});
   write_text(folder / "short.json", "[1,2]");
   check_failure(rehearse(job + "--framework megatron-core --imbalance " + (folder / "short.json")), 1, {"2 numbers", "16 experts"});
   check_failure(rehearse(job + "--framework rehearse --imbalance zipf:1"), 3, {"--imbalance zipf:1", "--framework"});

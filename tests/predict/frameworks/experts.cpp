@@ -19,24 +19,42 @@ const std::string kMoe = "zoo:moe?layers=2&hidden=512&heads=4&kv_heads=4&ffn=102
 TEST_CASE("the busiest rank has the tokens of its experts") {
   const auto zipf = ExpertLoad::parse("--imbalance", "zipf:1");
   // Shares of 1, 1/2, 1/3, 1/4, which add up to 25/12.
-  CHECK(zipf.busiest(4, 4) == Approx(4 * 12.0 / 25));
-  CHECK(zipf.busiest(4, 1) == 1);
+  CHECK(zipf.busiest(4, 1, 4) == Approx(4 * 12.0 / 25));
+  CHECK(zipf.busiest(4, 1, 1) == 1);
   // Two to a rank: the first shares one with each of the others as often, 3/2, 4/3 and 5/4 of a mean of 25/24.
-  CHECK(zipf.busiest(4, 2) == Approx((3.0 / 2 + 4.0 / 3 + 5.0 / 4) / 3 * 24 / 25).epsilon(0.01));
-  CHECK(ExpertLoad::parse("--imbalance", "zipf:0").busiest(4, 4) == 1);
+  CHECK(zipf.busiest(4, 1, 2) == Approx((3.0 / 2 + 4.0 / 3 + 5.0 / 4) / 3 * 24 / 25).epsilon(0.01));
+  CHECK(ExpertLoad::parse("--imbalance", "zipf:0").busiest(4, 1, 4) == 1);
   CHECK(ExpertLoad::parse("--imbalance", "balanced").balanced());
   CHECK(ExpertLoad::parse("--imbalance", "Balanced").balanced());
-  CHECK(ExpertLoad::parse("--imbalance", "Zipf:1").busiest(4, 4) == zipf.busiest(4, 4));
+  CHECK(ExpertLoad::parse("--imbalance", "Zipf:1").busiest(4, 1, 4) == zipf.busiest(4, 1, 4));
   const TemporaryFolder folder;
   std::ofstream(folder / "load.json") << "[1, 2, 3, 6]";
   const auto list = ExpertLoad::parse("--imbalance", folder / "load.json");
-  CHECK(list.busiest(4, 4) == Approx(2));    // 6 of a mean of 3
-  CHECK(list.busiest(4, 2) == Approx(1.5));  // 9 of a mean of 6
-  CHECK_THROWS_AS(list.busiest(8, 2), BadInput);
-  CHECK_THROWS_WITH(list.busiest(8, 2), contains("has 4 numbers, the model 8 experts"));
-  CHECK_THROWS_WITH(zipf.busiest(4, 3), contains("3 ranks do not divide 4 experts"));
+  CHECK(list.busiest(4, 1, 4) == Approx(2));    // 6 of a mean of 3
+  CHECK(list.busiest(4, 1, 2) == Approx(1.5));  // 9 of a mean of 6
+  CHECK_THROWS_AS(list.busiest(8, 1, 2), BadInput);
+  CHECK_THROWS_WITH(list.busiest(8, 1, 2), contains("has 4 numbers, the model 8 experts"));
+  CHECK_THROWS_WITH(zipf.busiest(4, 1, 3), contains("3 ranks do not divide 4 experts"));
   std::ofstream(folder / "large.json") << "[1e308, 1e308, 1e308, 1e308]";
-  CHECK(ExpertLoad::parse("--imbalance", folder / "large.json").busiest(4, 2) == Approx(1));  // as many each, however many
+  CHECK(ExpertLoad::parse("--imbalance", folder / "large.json").busiest(4, 1, 2) == Approx(1));  // as many each, however many
+}
+
+TEST_CASE("no expert has a token twice") {
+  const auto load = [](const std::string& text) { return ExpertLoad::parse("--imbalance", text); };
+  // 1, 1/2, 1/3 and 1/4 are 12, 6, 4 and 3 of 25. Of two choices the first has 0.48, less than the half that is all tokens; of three it
+  // would have more than a third, has that, and 6, 4 and 3 share the other two thirds, 26/39: 12, 8 and 6 beside its 13.
+  CHECK(load("zipf:1").busiest(4, 2, 4) == load("zipf:1").busiest(4, 1, 4));
+  CHECK(load("zipf:1").busiest(4, 3, 4) == Approx(4.0 / 3));
+  // On two ranks it shares one with 12 (25 of 39), with 8 (21) or with 6 (19, and the others have 20), each as often.
+  CHECK(load("zipf:1").busiest(4, 3, 2) == Approx((25.0 + 21 + 20) / 3 / 39 * 2).epsilon(0.01));
+  // 1, 2^-10, 3^-10: of three choices the second has a third of all, too, and what is left is a third.
+  CHECK(load("zipf:10").busiest(4, 3, 4) == Approx(4.0 / 3));
+  CHECK(load("zipf:2").busiest(4, 4, 4) == Approx(1));  // every token goes to all
+  const TemporaryFolder folder;
+  std::ofstream(folder / "most.json") << "[0, 50, 25, 25]";
+  CHECK(load(folder / "most.json").busiest(4, 2, 4) == Approx(2));  // all tokens at one: half of what there is
+  std::ofstream(folder / "more.json") << "[0, 60, 20, 20]";
+  CHECK_THROWS_WITH(load(folder / "more.json").busiest(4, 2, 4), contains("expert 1 ") && contains("60 %") && contains("50 % at most"));
 }
 
 TEST_CASE("a load that is none is named") {
