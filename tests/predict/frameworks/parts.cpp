@@ -44,6 +44,18 @@ TEST_CASE("blocks of which other weights are frozen are spans of one chain") {
   CHECK(chain("h.[024].*") == std::vector{1, 1, 1, 1, 1, 1});
 }
 
+TEST_CASE("long blocks of two kinds in turn are one span that repeats") {
+  // Behind its first two blocks, which are others, attention looks at few and at many tokens in turn: three times both.
+  const auto graph = graph::zoo::build(
+      "zoo:deepseek-v4?layers=8&hidden=256&heads=4&head_dim=64&rope_dim=16&q_lora=64&o_groups=4&o_lora=64&experts=8&top_k=2&moe_ffn=256&"
+      "vocab=100&batch=1&seq=2048&index_heads=2&index_dim=16&index_top=64&hash_layers=0");
+  const auto spans = repeated_spans(graph);
+  const auto chain =
+      std::ranges::max_element(spans, {}, [](const auto& s) { return s.repeats > 1 ? s.length * static_cast<std::size_t>(s.repeats) : 0; });
+  CHECK(chain->repeats == 3);
+  CHECK(chain->length > 400);
+}
+
 TEST_CASE("a folded model has two blocks of a chain, and every node of a block stands for its like") {
   const FoldedModel folded(graph::zoo::build(kSmall), Grain::Blocks);
   const auto& whole = folded.whole();
