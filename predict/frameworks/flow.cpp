@@ -252,6 +252,18 @@ double Flow::window_of(TensorId mask) {
   return 0;
 }
 
+/// Does a mask compare positions: is it stored, made of conditions, or of such masks side by side?
+bool Flow::is_triangle(TensorId mask) const {
+  if (mask == TensorId::None) return false;
+  if (is_stored_mask((*graph_)[mask])) return true;
+  const auto* made = origin(mask);
+  if (made == nullptr || is_comparison(op_name(*made))) return made != nullptr;
+  const bool of_masks = op_name(*made) == "Concat" || op_name(*made) == "Expand";
+  return std::ranges::any_of(made->inputs, [&](TensorId part) {
+    return of_masks ? is_triangle(part) : origin(part) != nullptr && is_comparison(op_name(*origin(part)));
+  });
+}
+
 /// From a softmax back to the product that made its scores, and on to the product that uses its weights.
 void Flow::follow_core(std::size_t softmax) {
   AttentionCore core{0, softmax, 0, false, 0, 0};
@@ -262,16 +274,10 @@ void Flow::follow_core(std::size_t softmax) {
     const graph::Node* next = nullptr;
     for (const auto t : node->inputs) {
       const auto* from = origin(t);
-      core.causal |= t != TensorId::None && is_stored_mask((*graph_)[t]);
       const bool mask = t != TensorId::None && ((*graph_)[t].type.dtype == DType::Bool || !activation(t));
       if (mask && op_name(*node) == "Where") core.window = std::max(core.window, window_of(t));
-      if (from == nullptr) continue;
-      if (mask) {
-        for (const auto i : from->inputs) core.causal |= origin(i) != nullptr && is_comparison(op_name(*origin(i)));
-        core.causal |= is_comparison(op_name(*from));
-      } else if (next == nullptr || is_product(*from)) {
-        next = from;
-      }
+      core.causal |= mask && is_triangle(t);
+      if (!mask && from != nullptr && (next == nullptr || is_product(*from))) next = from;
     }
     if (next == nullptr) return;
     node = next;

@@ -60,6 +60,7 @@ class Flow {
   void mark_origins();
   void find_cores();
   void follow_core(std::size_t softmax);
+  [[nodiscard]] bool is_triangle(graph::TensorId mask) const;
   [[nodiscard]] double window_of(graph::TensorId mask);
   [[nodiscard]] double window_of_parts(const graph::Node& concatenation);
   [[nodiscard]] double best_of(const graph::Node& condition) const;

@@ -40,6 +40,13 @@ TEST_CASE("every device of the catalogue has one usual framework for every kind 
     }
 }
 
+TEST_CASE("a decoder of which every block sees compressed tokens behind its window is one") {
+  CHECK(
+      kind_of(graph::zoo::build("deepseek-v4?layers=2&hidden=256&heads=4&head_dim=64&rope_dim=16&q_lora=64&o_groups=4&o_lora=64&experts=8&"
+                                "top_k=2&moe_ffn=256&vocab=100&seq=256&index_heads=2&index_dim=16&index_top=16&first_many=1",
+                                1)) == ModelKind::Decoder);
+}
+
 TEST_CASE("decoders whose parameters are sharded are run with FSDP where attention is fused, and with DeepSpeed elsewhere") {
   const auto model = graph::zoo::build("gpt?layers=2&hidden=64&heads=2&seq=16&vocab=64", 2);
   const auto kind = [&](const char* plan) { return kind_of(model, plan::parse_plan(plan)); };
