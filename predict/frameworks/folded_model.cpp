@@ -125,7 +125,19 @@ plan::Sharding FoldedModel::shard(const Degrees& d) const {
   plan.cp = d.cp;
   plan.ep = d.ep;
   plan.sequence_parallel = d.sequence_parallel;
-  return plan::shard(training_, dims_, plan::sharding_axes(training_, dims_, plan, 1, *rules_));
+  auto axes = plan::sharding_axes(training_, dims_, plan, 1, *rules_);
+  if (d.whole_experts) deal_out_experts(axes);
+  return plan::shard(training_, dims_, std::move(axes));
+}
+
+/// Ranks of tensor parallelism have experts of their own instead of parts of each.
+void FoldedModel::deal_out_experts(std::vector<plan::MeshAxis>& axes) const {
+  const auto tensor = std::ranges::find(axes, "tp", &plan::MeshAxis::name);
+  if (tensor == axes.end()) return;
+  if (!rules_->use) rules_->use = plan::use_of_dimensions(training_, *dims_);
+  for (const auto inside : rules_->use->of_experts) std::erase(tensor->dims, dims_->name(inside));
+  // First of all: what comes first decides what an operator splits, and tokens of a split sequence are rows of experts, too.
+  for (const auto experts : rules_->use->experts) tensor->dims.insert(tensor->dims.begin(), dims_->name(experts));
 }
 
 namespace {

@@ -27,6 +27,7 @@ struct Degrees {
   double micro_batch = 1;  ///< samples of one replica; below 1 the work of one sample is shared out
   int tp = 1, cp = 1, ep = 1;
   bool sequence_parallel = false;
+  bool whole_experts = false;  ///< ranks of `tp` have other experts, whole ones; `ep` counts those beside them
   friend auto operator<=>(const Degrees&, const Degrees&) = default;
 };
 
@@ -58,6 +59,8 @@ class FoldedModel {
   [[nodiscard]] plan::Sharding shard(const Degrees&) const;
 
  private:
+  void deal_out_experts(std::vector<plan::MeshAxis>& axes) const;
+
   graph::Graph whole_;
   std::vector<graph::Span> spans_;
   graph::TrainingGraph training_;

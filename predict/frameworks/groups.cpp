@@ -40,10 +40,15 @@ costmodel::Group experts_of(const platforms::Platform& platform, const Axes& mes
   const int beside = plan.ep / plan.expert_ranks();
   if (beside == 1) return group_along(platform, mesh, {"ep"});
   if (beside == plan.cp) return group_along(platform, mesh, {"ep", "cp"});
-  return {plan.ep, std::clamp(devices_of_a_node(platform) / plan.tp, 1, plan.ep)};
+  return {plan.ep, std::clamp(devices_of_a_node(platform) / (has_whole_experts(plan) ? 1 : plan.tp), 1, plan.ep)};
 }
 
 }  // namespace
+
+bool has_whole_experts(const plan::Plan& plan) {
+  const int beside = plan.ep / plan.expert_ranks();
+  return beside != 1 && beside != plan.cp && (beside == plan.tp || beside == plan.tp * plan.cp);
+}
 
 RankGroups groups_of(const platforms::Platform& platform, const plan::Plan& plan) {
   const auto mesh = plan::mesh_of(plan);

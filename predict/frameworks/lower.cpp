@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 
+#include "predict/frameworks/groups.hpp"
 #include "predict/frameworks/node_rows.hpp"
 
 namespace rehearsal::predict::frameworks {
@@ -120,6 +121,7 @@ class ExchangeCollector {
       const auto axis = axis_of(s_.sharding.axes[step.axis]);
       const auto kind = kind_of(step.kind);
       const double used = axis == ExchangeAxis::Tensor ? s_.used_share(c.tensor) : 1;  // of the experts' own, see expert_seconds()
+      if (axis == ExchangeAxis::Tensor && travels_once(c)) continue;
       if (axis && kind) insert({*kind, *axis, used * bytes_of(c, *kind) / alike(c, *axis)}, offset);
     }
   }
@@ -132,6 +134,12 @@ class ExchangeCollector {
   }
 
  private:
+  /// Where tensor parallelism leaves experts whole, a token goes to theirs and back among all ranks that share them, and nowhere else.
+  [[nodiscard]] bool travels_once(const plan::Conversion& c) const {
+    const auto to_experts = [&](const plan::ConversionStep& step) { return axis_of(s_.sharding.axes[step.axis]) == ExchangeAxis::Expert; };
+    return has_whole_experts(s_.job.plan) && std::ranges::any_of(c.steps, to_experts);
+  }
+
   /// Ranks of tensor parallelism that have the same tokens for the experts: of a split sequence each sends its part, and what arrives is
   /// gathered within the group (Megatron-Core's dispatchers).
   [[nodiscard]] double alike(const plan::Conversion& c, ExchangeAxis axis) const {
@@ -264,9 +272,14 @@ void share_out(Part& part, double share, bool exchanges) {
 
 }  // namespace
 
-ModelParts parts_of(const FoldedModel& folded, const FrameworkJob& job, std::size_t group) {
+Degrees degrees_of(const FrameworkJob& job) {
   const auto& p = job.plan;
-  const Degrees degrees{job.micro_batch, p.tp, p.cp, p.ep, p.sequence_parallel};
+  const bool whole = has_whole_experts(p);
+  return {job.micro_batch, p.tp, p.cp, whole ? p.ep / p.tp : p.ep, p.sequence_parallel && p.tp > 1, whole};
+}
+
+ModelParts parts_of(const FoldedModel& folded, const FrameworkJob& job, std::size_t group) {
+  const auto degrees = degrees_of(job);
   const auto sharding = folded.shard(degrees);
   // Ranks that share experts and sequences, too, have their samples together: more than a batch deals out to each.
   const double samples = folded.samples(degrees);

@@ -160,7 +160,8 @@ class StageMemory {
       // Embeddings and what makes the logits are left as they are.
       const double frozen = part.repeated && job_.recipe.frozen_bytes > 0 ? job_.recipe.frozen_bytes : bytes.weights;
       add(count * (part.weights - part.expert_weights) + (job_.plan.pp > 1 ? copied_weights(part, count) : Weights{}), replicas, frozen);
-      add(count * part.expert_weights, replicas / job_.plan.ep, frozen);  // experts have copies on fewer ranks
+      const double holders = replicas * (has_whole_experts(job_.plan) ? job_.plan.tp : 1);
+      add(count * part.expert_weights, holders / job_.plan.ep, frozen);  // experts have copies on fewer ranks
       largest = std::max(largest, part.read_weights().all);
       const double ranks = keeps_whole_gradients(job_) ? 1 : replicas;
       if (job_.recipe.update_in_backward) m.gradients = std::max(m.gradients, part.weights.trained * bytes.gradients / ranks);

@@ -7,6 +7,7 @@
 #include "plan/plan_keys.hpp"
 #include "plan/schedules/model_chunks.hpp"
 #include "predict/frameworks/framework_job.hpp"
+#include "predict/frameworks/groups.hpp"
 #include "predict/violations.hpp"
 
 namespace rehearsal::predict::frameworks {
@@ -45,10 +46,13 @@ void ep(const PlanQuestion& q, Violations& v) {
   else if (q.limits.experts % q.plan.ep != 0)
     v.push_back({"ep", std::to_string(q.plan.ep) + " ranks do not divide " + std::to_string(q.limits.experts) + " experts",
                  "use a degree that divides them"});
-  if (const int beside = q.plan.ep / q.plan.expert_ranks(); beside != 1 && beside != q.plan.cp)
+  const int beside = q.plan.ep / q.plan.expert_ranks();
+  if (beside != 1 && beside != q.plan.cp && !has_whole_experts(q.plan))
     v.push_back({"ep",
-                 std::to_string(q.plan.ep) + " ranks are no part of dp=" + std::to_string(q.plan.dp) + ",cp=" + std::to_string(q.plan.cp),
-                 "use a degree that divides dp, or one of its divisors times cp: experts are spread over replicas of everything else"});
+                 std::to_string(q.plan.ep) + " ranks are no part of dp=" + std::to_string(q.plan.dp) + ",cp=" + std::to_string(q.plan.cp) +
+                     ",tp=" + std::to_string(q.plan.tp),
+                 "use a degree that divides dp, or one of its divisors times cp, or either times tp: experts are spread over replicas of "
+                 "everything else, or over all ranks of a stage"});
 }
 
 void zero_group(const PlanQuestion& q, Violations& v) {

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "predict/frameworks/groups.hpp"
+
 namespace rehearsal::predict::frameworks {
 namespace {
 
@@ -28,7 +30,10 @@ std::uint8_t ProgramAxes::shards() const { return job_.plan.has_shard_groups() ?
 std::uint8_t ProgramAxes::copies() const { return axis_among(program_, {"dp"}); }
 
 std::uint8_t ProgramAxes::of(ExchangeAxis axis) const {
-  if (axis == ExchangeAxis::Expert && job_.plan.ep > job_.plan.expert_ranks()) return axis_among(program_, {"ep", "cp"});
+  if (axis == ExchangeAxis::Expert && job_.plan.ep > job_.plan.expert_ranks()) {
+    if (has_whole_experts(job_.plan)) return axis_among(program_, {"ep", "cp", "tp"});
+    return axis_among(program_, {"ep", "cp"});
+  }
   return axis_among(program_, {axis == ExchangeAxis::Tensor ? "tp" : axis == ExchangeAxis::Expert ? "ep" : "cp"});
 }
 

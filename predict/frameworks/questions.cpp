@@ -12,11 +12,6 @@ namespace {
 
 constexpr std::size_t kTimersKept = 256;
 
-Degrees degrees_of(const FrameworkJob& job) {
-  const auto& p = job.plan;
-  return {job.micro_batch, p.tp, p.cp, p.ep, p.sequence_parallel && p.tp > 1};
-}
-
 }  // namespace
 
 Questions::Questions(graph::Graph model, TrainingSetting setting, const costmodel::Constants& constants)

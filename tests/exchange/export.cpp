@@ -63,7 +63,10 @@ TEST_CASE("what Megatron-Core asserts of degrees is known before it starts") {
   refused("dp=12,ep=8,zero=1", "ep: 8 does not divide 12 replicas", mixture);
   refused("dp=8,tp=8,zero=1", "sequence_parallel: mixtures of experts need it beside tp", mixture);
   CHECK_THAT(exported("megatron-core", job_of("dp=8,tp=8,ep=8,zero=1,sequence_parallel=on", 64, mixture)),
-             contains("--expert-model-parallel-size 8\n"));
+             contains("--expert-model-parallel-size 8\n") && !contains("--expert-tensor-parallel-size"));
+  // 4 replicas are too few for 8 ranks of experts; with those of tp there are 8, which have whole experts.
+  CHECK_THAT(exported("megatron-core", job_of("dp=4,tp=2,ep=8,zero=1,sequence_parallel=on", 64, mixture)),
+             contains("--expert-model-parallel-size 8\n") && contains("--expert-tensor-parallel-size 1\n"));
 }
 
 TEST_CASE("stages of unequal layers are said to Megatron-Core") {

@@ -119,6 +119,11 @@ TEST_CASE("experts come back") {
     job.model = imported.job.model;
     CHECK(exported("megatron-core", job) == text);
   }
+  // Experts that tensor parallelism does not split are spread over its ranks, too.
+  job.plan = plan::parse_plan("dp=4,ep=8,tp=2,sequence_parallel=on,micro_batch=1,zero=1");
+  job.model = "zoo:mixtral-8x7b";
+  CHECK(plan::to_text(read(exported("megatron-core", job), 8).job.plan) == plan::to_text(job.plan));
+  job.plan = plan::parse_plan("dp=16,ep=8,tp=2,sequence_parallel=on,micro_batch=1,zero=1");
   // Without a factor no token is dropped, and that stays so.
   job.model = "zoo:mixtral-8x7b";
   auto flags = exported("megatron-core", job);

@@ -276,5 +276,33 @@ TEST_CASE("a step with experts in mxfp8 is captured where the framework's recipe
   CHECK(capture("mlperf", "bf16", moe, recipe).launch == LaunchMode::Eager);
 }
 
+TEST_CASE("experts that tensor parallelism does not split are whole, and spread over its ranks, too") {
+  Sample s(kMoe + "100", platforms::load("dgx-h100"), "megatron-core");
+  s.job.micro_batch = 1;
+  const auto parts = [&](const char* plan) {
+    s.job.plan = plan::parse_plan(plan);
+    return s.parts();
+  };
+  // Four replicas have a quarter of the experts each, two ranks half of every one; or each of eight ranks one whole expert.
+  const auto split = parts("dp=4,tp=2,ep=4,sequence_parallel=on"), whole = parts("dp=4,tp=2,ep=8,sequence_parallel=on");
+  const auto weights = [](const ModelParts& model) { return sample::block_of(model).expert_weights.all; };
+  CHECK(weights(split) == 2 * 3 * 512 * (1024.0 / 2));
+  CHECK(weights(whole) == 3 * 512 * 1024);
+  // As much work, but for tiles that are not full.
+  CHECK(sample::work_of(whole, RateKind::Matmul) == Approx(sample::work_of(split, RateKind::Matmul)).epsilon(0.15));
+  // Every rank sends its half of the sequence to the experts and gets it back: 512/2 tokens, 2 choices, 512 features, 16 bits, 2 layers.
+  CHECK(exchanged(whole, ExchangeAxis::Expert) == 2 * 2 * (256.0 * 2 * 512 * 2));
+  CHECK(exchanged(split, ExchangeAxis::Expert) == exchanged(whole, ExchangeAxis::Expert));
+  // Whole experts have no parts to be gathered for and summed: per layer a gather of rows for all experts, their sum, and the gather of
+  // what comes back fall away, each of 512 tokens, 2 choices, 512 features and 16 bits.
+  CHECK(exchanged(split, ExchangeAxis::Tensor) - exchanged(whole, ExchangeAxis::Tensor) == 2 * 3 * (512.0 * 2 * 512 * 2));
+  // They have one copy, as all ranks of the stage together; 8 devices of a node are the nearest ones.
+  const auto groups = groups_of(s.job.platform, plan::parse_plan("dp=4,tp=2,ep=8"));
+  CHECK((groups.expert.ranks == 8 && groups.expert.per_node == 8));
+  CHECK(has_whole_experts(plan::parse_plan("dp=4,cp=2,tp=2,ep=16")));
+  for (const auto* others : {"dp=8,tp=2,ep=8", "dp=4,cp=2,tp=2,ep=8", "dp=8,ep=8", "dp=12,ep=8"})
+    CHECK(!has_whole_experts(plan::parse_plan(others)));
+}
+
 }  // namespace
 }  // namespace rehearsal::predict::frameworks
