@@ -61,6 +61,8 @@ struct StepCapture {
   costmodel::LaunchMode launch = costmodel::LaunchMode::Eager;
   bool fused_experts = false;       ///< gates and casts between the products of experts are part of these products
   bool overlapped_experts = false;  ///< tokens travel to their experts beside another micro-batch's computation
+  /// The framework's recipes capture such a step in mxfp8, and the job computes in other narrow numbers.
+  bool only_in_mxfp8 = false;
 };
 /// As the recipe says each, else as the framework does it for this precision and such a model: `experts`: transformer blocks with experts,
 /// and no other layers.

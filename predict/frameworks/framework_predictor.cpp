@@ -157,6 +157,19 @@ class FrameworkPredictor final : public Predictor {
     return 0;
   }
 
+  void set_warnings(const Question& q, const ModelParts& model, Assessment& a) const {
+    const auto& plan = q.job.plan;
+    a.warnings = plan::keys_without_effect(plan, plan.dp * plan.cp);
+    if (auto idle = idle_on_mixed(platform_, a.ranks); !idle.empty()) a.warnings.push_back(std::move(idle));
+    if (auto warning = warning_about(plan); !warning.empty()) a.warnings.push_back(std::move(warning));
+    for (auto& sentence : choices_without_effect(q.job, model)) a.warnings.push_back(std::move(sentence));
+    if (model.capture.only_in_mxfp8)
+      a.warnings.push_back(profile_.name + " launches a step in " + q.job.precision +
+                           " kernel by kernel, and captures it as one graph in " +
+                           "mxfp8 alone, for which it has recipes; --recipe cuda_graph=on,fused_experts=on,expert_overlap=on answers as " +
+                           "if it had one for this, too");
+  }
+
   Assessment assessed(const Question& q, const RankMemory& memory, StepTime time) const {
     const auto& model = q.step.lanes.front().timers.front()->model();
     const auto work = work_of_devices(q.step);
@@ -183,10 +196,7 @@ class FrameworkPredictor final : public Predictor {
     a.imbalance = Seconds(time.imbalance);
     a.bottleneck = bottleneck_of(a.breakdown);
     a.evidence = {0, 1, 0};
-    a.warnings = plan::keys_without_effect(q.job.plan, q.job.plan.dp * q.job.plan.cp);
-    if (auto idle = idle_on_mixed(platform_, a.ranks); !idle.empty()) a.warnings.push_back(std::move(idle));
-    if (auto warning = warning_about(q.job.plan); !warning.empty()) a.warnings.push_back(std::move(warning));
-    for (auto& sentence : choices_without_effect(q.job, model)) a.warnings.push_back(std::move(sentence));
+    set_warnings(q, model, a);
     if (power.at_least) a.warnings.push_back(below_least_clock(q.job.recipe.power_limit, pacing, power));
     set_memory(q, memory, a);
     a.checkpoint = checkpoint_size(checkpoint_bytes(q.job, weights_), a.ranks, platform_);

@@ -259,6 +259,10 @@ TEST_CASE("a step with experts in mxfp8 is captured where the framework's recipe
     const auto eager = capture(framework, precision, zoo);
     CHECK((eager.launch == LaunchMode::Eager && !eager.fused_experts && !eager.overlapped_experts));
   }
+  // Of other narrow numbers the answer says that the framework would capture the step in mxfp8.
+  for (const auto* precision : {"fp8", "nvfp4"}) CHECK(capture("nemo-26.06", precision, moe).only_in_mxfp8);
+  for (const auto* precision : {"bf16", "mxfp8"}) CHECK(!capture("nemo-26.06", precision, moe).only_in_mxfp8);
+  CHECK((!capture("nemo-26.06", "nvfp4", dense).only_in_mxfp8 && !capture("nemo", "nvfp4", moe).only_in_mxfp8));
   // A recipe that says otherwise counts, for each by itself.
   Recipe recipe;
   recipe.captured = false;
