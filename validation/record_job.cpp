@@ -399,6 +399,12 @@ void name_unknown_words(const Record& r, RecordJob& job) {
   if (!schedule.empty() && !holds_any(schedule, {"1f1b", "gpipe", "interleaved", "none"})) job.assumed.push_back("schedule");
 }
 
+void set_dispatcher(const Record& r, RecordJob& job) {
+  const auto word = r.plan.text("dispatcher");
+  job.recipe.dispatches_by_node = predict::frameworks::dispatches_by_node(word);
+  if (!word.empty() && !job.recipe.dispatches_by_node) job.assumed.push_back("dispatcher");
+}
+
 /// The plan as compact text: every key as `estimate` takes it, and nothing that is usual elsewhere in its place.
 void take_plan(const Record& r, RecordJob& job) {
   try {
@@ -457,6 +463,7 @@ RecordJob job_of(const Record& r) {
     name_unknown_words(r, job);
   }
   refuse_experts(job);
+  set_dispatcher(r, job);
   if (job.model.sequence && job.model.values.contains("seq")) set_length(r, job);
   if (!job.machine.device_known) job.assumed.push_back("device");
   if (!choice.named) job.assumed.push_back("framework");

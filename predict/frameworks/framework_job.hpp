@@ -26,6 +26,8 @@ struct Recipe {
   std::optional<bool> fused_experts;   ///< experts' products gate and cast what is between them; left out: as the framework does
   /// Tokens travel to their experts and back beside another micro-batch's computation; left out: as the framework does.
   std::optional<bool> expert_overlap;
+  /// A token travels once to every node where it has experts; left out: as the framework does.
+  std::optional<bool> dispatches_by_node;
   ExpertLoad expert_load;             ///< tokens among experts
   int offloaded_blocks = 0;           ///< that offload=activations moves; 0: all
   bool parallel_blocks = false;       ///< attention and MLP share one reduction

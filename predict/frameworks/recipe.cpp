@@ -41,6 +41,17 @@ bool set_frozen(Recipe& recipe, std::string_view value) {
   return recipe.frozen_bytes >= 0;
 }
 
+struct DispatcherRow {
+  std::string_view name;
+  bool by_node;
+};
+constexpr DispatcherRow kDispatchers[] = {{"deepep", true}, {"hybridep", true}, {"alltoall", false}};
+
+bool set_dispatcher(Recipe& recipe, std::string_view value) {
+  recipe.dispatches_by_node = dispatches_by_node(value);
+  return recipe.dispatches_by_node.has_value();
+}
+
 bool set_offloaded_blocks(Recipe& recipe, std::string_view value) {
   const auto blocks = parse_number<int>(value);
   if (!blocks || *blocks < 1) return false;
@@ -107,6 +118,8 @@ constexpr RecipeRow kRecipe[] = {
      set_switch<&Recipe::fused_experts>},
     {"expert_overlap", "on|off", "tokens travel to experts beside another micro-batch's computation (default: as the framework does)",
      set_switch<&Recipe::expert_overlap>},
+    {"dispatcher", "deepep|hybridep|alltoall",
+     "a token travels once to every node where it has experts, or to each of its experts (default: as the framework does)", set_dispatcher},
     {"tensor_overlap", "on|off", "sums of tensor parallelism hide behind products (default: as the framework does)",
      set_switch<&Recipe::tensor_overlap>},
     {"fp32_reduction", "on|off", "zero=3 scatters 16-bit gradients in 32 bits (default: as the framework does)",
@@ -154,6 +167,11 @@ double bytes_of_frozen(std::string_view type) {
   return known ? std::ranges::find(kFrozen, *known, &FrozenRow::type)->bytes : -1;
 }
 
+std::optional<bool> dispatches_by_node(std::string_view dispatcher) {
+  const auto known = find_name(dispatcher, names_of_rows(kDispatchers, &DispatcherRow::name));
+  return known ? std::optional(std::ranges::find(kDispatchers, *known, &DispatcherRow::name)->by_node) : std::nullopt;
+}
+
 void require_effect(const Recipe& recipe, const graph::Graph& model, const platforms::Platform& platform) {
   const bool frozen = std::ranges::any_of(model.tensors(), [](const graph::Tensor& t) { return t.role == graph::TensorRole::Frozen; });
   if (recipe.frozen_bytes > 0 && !frozen)
@@ -166,6 +184,7 @@ void require_effect(const Recipe& recipe, const graph::Graph& model, const platf
   if (router_of(model) != nullptr) return;
   if (recipe.expert_overlap) throw Refusal("--recipe expert_overlap: the model has no experts");
   if (recipe.fused_experts) throw Refusal("--recipe fused_experts: the model has no experts");
+  if (recipe.dispatches_by_node) throw Refusal("--recipe dispatcher: the model has no experts");
 }
 
 namespace {
@@ -201,6 +220,7 @@ std::vector<std::string> choices_without_effect(const FrameworkJob& job, const M
   add(recipe.longest_document > 0, "packed", model.fused_attention, "attention is in parts, which compute all pairs of a sequence");
   add(recipe.chunked_loss, "chunked_loss", !model.image, "an image network's logits are few");
   add_idle_recomputation(job, model, sentences);
+  add(recipe.dispatches_by_node.has_value(), "dispatcher", plan.ep > 1, "every rank has all experts (ep=1)");
   if (!recipe.expert_load.balanced() && plan.ep == 1)
     sentences.emplace_back("--imbalance has no effect: every rank has all experts (ep=1)");
   return sentences;

@@ -35,4 +35,7 @@ void require_effect(const Recipe&, const graph::Graph& model, const platforms::P
 /// Bytes of a weight that is not trained, in blocks of the model: of "nf4", "int4", "int8" or "fp8"; 0 for "16bit"; below 0: no such type.
 [[nodiscard]] double bytes_of_frozen(std::string_view type);
 
+/// Does a dispatcher of tokens know the nodes: "deepep" and "hybridep" do, "alltoall" does not; nothing for other words.
+[[nodiscard]] std::optional<bool> dispatches_by_node(std::string_view dispatcher);
+
 }  // namespace rehearsal::predict::frameworks

@@ -187,7 +187,8 @@ double StepTimer::expert_seconds(const Exchange& e) const {
   const double nodes = group.per_node > 0 ? static_cast<double>(group.ranks) / group.per_node : 1, choices = model_.expert_choices;
   const double bytes = e.bytes * model_.expert_load;  // the rank with most tokens ends last
   double seconds = network_.seconds(e.kind, bytes, group, c_);
-  if (job_.profile.dispatches_by_node && e.kind == CollectiveKind::AllToAll && nodes > 1 && choices > 1) {
+  const bool by_node = job_.recipe.dispatches_by_node.value_or(job_.profile.dispatches_by_node);
+  if (by_node && e.kind == CollectiveKind::AllToAll && nodes > 1 && choices > 1) {
     const double different = nodes * (1 - std::pow(1 - 1 / nodes, choices)) / choices;
     const double inside = network_.seconds(e.kind, bytes, {group.per_node, group.per_node}, c_);
     seconds = std::max(inside, network_.seconds(e.kind, bytes * different, group, c_));

@@ -213,6 +213,7 @@ TEST_CASE("adapters and frozen weights cost less, in every answer alike") {
   check_failure(rehearse("estimate " + job + "--lora 4,rank=8"), 1, {"--lora 4,rank=8", "another 'rank"});
   check_failure(rehearse("estimate " + job + "--framework transformers --recipe frozen=nf4"), 3, {"frozen", "--lora"});
   check_failure(rehearse("estimate " + job + "--framework transformers --recipe expert_overlap=on"), 3, {"expert_overlap", "no experts"});
+  check_failure(rehearse("estimate " + job + "--framework transformers --recipe dispatcher=deepep"), 3, {"dispatcher", "no experts"});
   check_failure(rehearse("estimate " + job + "--framework transformers --recipe fused_experts=off"), 3, {"fused_experts", "no experts"});
   check_failure(rehearse("estimate " + job + "--framework transformers --recipe cuda_graph=1"), 1, {"--recipe", "cuda_graph=on|off"});
   check_failure(rehearse("estimate " + job + "--framework transformers --recipe power=300,power=200"), 1, {"--recipe", "power", "twice"});

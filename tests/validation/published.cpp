@@ -93,9 +93,28 @@ TEST_CASE("a record that is not formed as records are is refused by key, and tho
   CHECK(of("", batch, R"({"iteration_time_s": "3.5 s"})") == "measured.iteration_time_s: is 3.5 s; it must be a number");
   CHECK_THAT(of("", batch, R"({"iteration_time_s": 0})"), contains("measured.iteration_time_s: is 0"));
   CHECK(of("", batch, R"([1])") == "measured: must be an object");
-  const auto words = judged(record(kHardware, R"({"dp": 8, "global_batch": 64, "recompute": "now and then", "optimizer": "best"})", time));
+  const auto words = judged(
+      record(kHardware, R"({"dp": 8, "global_batch": 64, "recompute": "now and then", "optimizer": "best", "dispatcher": "owl"})", time));
   CHECK(words.refused.empty());
-  for (const char* word : {"recompute", "optimizer"}) CHECK(std::ranges::count(words.assumed, word) == 1);
+  for (const char* word : {"recompute", "optimizer", "dispatcher"}) CHECK(std::ranges::count(words.assumed, word) == 1);
+}
+
+TEST_CASE("the dispatcher that a record names sends a token once to a node, or to each of its experts") {
+  // 4 nodes of 8 devices, each of which has an expert; NeMo's usual one knows the nodes.
+  const auto with = [](const std::string& word) {
+    return judged(
+        R"({"id": "r", "source": "s", "model": {"zoo": "zoo:moe?layers=2&hidden=512&heads=4&kv_heads=4&ffn=256&seq=512&vocab=1000&)"
+        R"(experts=32&top_k=4&capacity=100"}, "hardware": {"platform": "dgx-h100", "count": 32}, )"
+        R"("plan": {"text": "dp=32,ep=32", "global_batch": 32, )"
+        R"("framework": "nemo", "precision": "bf16", "optimizer": "adam", "dispatcher": ")" +
+        word + R"("}, "measured": {"iteration_time_s": null}})");
+  };
+  const auto seconds = [&](const std::string& word) { return with(word).predicted.at("iteration_time_s").value; };
+  CHECK(seconds("HybridEP") == seconds("deepep"));
+  CHECK(seconds("alltoall") > seconds("deepep"));
+  CHECK(with("deepep").assumed.empty());
+  CHECK(with("allgather").assumed == std::vector<std::string>{"dispatcher"});
+  CHECK(seconds("allgather") == seconds("deepep"));
 }
 
 TEST_CASE("batches that no training has are refused by key, and records beside them are answered") {

@@ -2,6 +2,7 @@
 
 #include "costmodel/accelerator.hpp"
 #include "predict/frameworks/groups.hpp"
+#include "predict/frameworks/recipe.hpp"
 #include "tests/catch.hpp"
 #include "tests/predict/frameworks/sample.hpp"
 
@@ -174,6 +175,12 @@ TEST_CASE("a token travels once to every node where it has experts, where the fr
   const double by_node = sum([&](double bytes) { return std::max(all_to_all(bytes, {8, 8}), all_to_all(bytes * 0.68359375, {32, 8})); });
   CHECK(seconds(true, false) == Approx(by_node));
   CHECK(by_node < everywhere);
+  // A recipe that says otherwise counts.
+  s.job.recipe = parse_recipe("--recipe", "dispatcher=Hybrid-EP");
+  CHECK(seconds(false, false) == Approx(by_node));
+  s.job.recipe = parse_recipe("--recipe", "dispatcher=all-to-all");
+  CHECK(seconds(true, false) == Approx(everywhere));
+  s.job.recipe = {};
   CHECK(seconds(true, true) == Approx((1 - c[costmodel::Coefficient::TensorOverlap]) * by_node));
 }
 
