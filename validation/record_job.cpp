@@ -11,6 +11,7 @@
 #include "costmodel/accelerator.hpp"
 #include "predict/changes.hpp"
 #include "predict/frameworks/recipe.hpp"
+#include "predict/frameworks/usual_profile.hpp"
 #include "validation/known_models.hpp"
 #include "validation/record_precision.hpp"
 
@@ -309,23 +310,21 @@ const FrameworkProfile* framework_of_device(const platforms::Device& d) {
   return d.name.starts_with("Gaudi") ? costmodel::find_framework("habana") : nullptr;
 }
 
-costmodel::ModelKind kind_of(const Record& r) {
-  const auto name = lower_case(r.model.text("name"));
-  const bool sequences = r.model.number_or("hidden", 0) > 0 || r.model.has("seq") || r.family.starts_with("transformer");
-  if (!sequences || holds_any(name, {"bert", "vit", "t5", "electra"})) return costmodel::ModelKind::Other;
-  const bool sharded = !r.plan.text("sharding").empty() || zero_of(r) == 3;
+costmodel::ModelKind kind_of(const Record& r, const RecordModel& model) {
+  const auto name = lower_case(r.model.text("name") + " " + model.zoo);
+  const bool shaped = r.model.number_or("hidden", 0) > 0 || r.model.has("seq");
+  const bool sequences = shaped || (model.sequence && !model.translation) || r.family.starts_with("transformer");
+  if (!sequences || holds_any(name, {"bert", "vit", "t5", "electra", "gnmt"})) return costmodel::ModelKind::Other;
+  const bool sharded = r.plan.has("text") ? predict::frameworks::is_sharded(plan::parse_plan(r.plan.written("text")))
+                                          : !r.plan.text("sharding").empty() || zero_of(r) == 3;
   return sharded ? costmodel::ModelKind::ShardedDecoder : costmodel::ModelKind::Decoder;
 }
 
-/// Of a framework that no profile knows: what runs such models on such devices today, as the catalogue says; on those from before 2020,
-/// whose profiles are those of Megatron-LM's first releases, a framework of that time.
-const FrameworkProfile& framework_of_era(const Record& r, const platforms::Device& d) {
+/// Of a framework that no profile knows: what runs such models on such devices, as the catalogue says and `estimate` takes it.
+const FrameworkProfile& framework_of_era(const Record& r, const platforms::Device& d, const RecordModel& model) {
   if (const auto* own = framework_of_device(d)) return *own;
-  const auto& decoders = costmodel::usual_framework(d, costmodel::ModelKind::Decoder);
   const bool splits = r.plan.number_or("tp", 1) > 1 || (r.plan.number_or("pp", 1) > 1 && r.model.number_or("hidden", 0) > 0);
-  if (decoders.name != "megatron") return splits ? decoders : costmodel::usual_framework(d, kind_of(r));
-  const bool sharded = !r.plan.text("sharding").empty() || zero_of(r) == 3;
-  return *costmodel::find_framework(splits ? "megatron" : sharded ? "composer" : "generic");
+  return costmodel::usual_framework(d, splits ? costmodel::ModelKind::Decoder : kind_of(r, model));
 }
 
 const FrameworkProfile& release_for(const FrameworkProfile& profile, const platforms::Device& d) {
@@ -350,7 +349,7 @@ std::shared_ptr<const FrameworkProfile> adjusted(const Record& r, const Framewor
 
 }  // namespace
 
-FrameworkChoice framework_of(const Record& r, const platforms::Device& device) {
+FrameworkChoice framework_of(const Record& r, const platforms::Device& device, const RecordModel& model) {
   const auto stated = r.plan.text("framework");
   static const std::regex kCommit(R"( ?\(commit [^)]*\))");
   const auto source = std::regex_replace(lower_case(r.source), kCommit, "");
@@ -360,7 +359,7 @@ FrameworkChoice framework_of(const Record& r, const platforms::Device& device) {
   // Ports keep the name of what they port; what compiles and runs kernels on Gaudi is its own.
   if (found != nullptr && device.name.starts_with("Gaudi")) found = framework_of_device(device);
   if (found != nullptr) return {&release_for(*found, device), true};
-  return {&release_for(framework_of_era(r, device), device), false};
+  return {&release_for(framework_of_era(r, device, model), device), false};
 }
 
 namespace {
@@ -450,7 +449,7 @@ RecordJob job_of(const Record& r) {
   job.machine = machine_of(r);
   job.model = model_of(r);
   const auto& device = job.machine.platform.nodes.front().device;
-  const auto choice = framework_of(r, device);
+  const auto choice = framework_of(r, device, job.model);
   job.framework = adjusted(r, *choice.profile);
   job.arithmetic = precision_text(r, job);
   job.precision = costmodel::precision_of(device, job.arithmetic);

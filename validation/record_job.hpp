@@ -33,6 +33,6 @@ struct FrameworkChoice {
   const costmodel::FrameworkProfile* profile = nullptr;
   bool named = true;  ///< false: nearest to what the plan and the device say
 };
-[[nodiscard]] FrameworkChoice framework_of(const Record&, const platforms::Device&);
+[[nodiscard]] FrameworkChoice framework_of(const Record&, const platforms::Device&, const RecordModel& = {});
 
 }  // namespace rehearsal::validation

@@ -2,6 +2,8 @@
 #include <cmath>
 #include <sstream>
 
+#include "costmodel/framework.hpp"
+#include "platforms/devices.hpp"
 #include "tests/catch.hpp"
 #include "validation/constants_fit.hpp"
 #include "validation/intervals.hpp"
@@ -218,6 +220,22 @@ TEST_CASE("devices, models and frameworks are known by several spellings") {
   const double group = evidence.of("image");
   CHECK(std::log(width(unknown)) == Approx(1.3 * group));
   CHECK(std::log(width(known)) == Approx(evidence.drawn_to_runs(group, known.framework, known.device)));
+}
+
+Verdict sharded_llama(const char* gpu, const char* framework) {
+  return judged(
+      std::string(R"({"id": "r", "source": "s", "model": {"name": "Llama-3-8B", "zoo": "zoo:llama3-8b?seq=8192"}, "hardware": {"gpu": ")") +
+      gpu + R"(", "count": 8}, "plan": {"dp": 8, "global_batch": 8, "micro_batch": 1, "precision": "bf16", "zero": 3)" +
+      (*framework == '\0' ? "" : std::string(R"(, "framework": ")") + framework + "\"") + R"(}, "measured": {"iteration_time_s": null}})");
+}
+
+TEST_CASE("a record without a framework is answered as estimate answers without one") {
+  for (const auto* gpu : {"V100", "A100", "H100", "MI300X"}) {
+    CAPTURE(gpu);
+    const auto v = sharded_llama(gpu, "");
+    CHECK(v.framework == costmodel::usual_framework(platforms::load_device(v.device), costmodel::ModelKind::ShardedDecoder).name);
+    CHECK(v.assumed == std::vector<std::string>{"framework"});
+  }
 }
 
 TEST_CASE("a variant of a device is found by its memory") {
