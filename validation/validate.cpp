@@ -92,9 +92,13 @@ class Judge {
   /// Published times say something of a time, and of a framework and device that the record names.
   [[nodiscard]] double half_width(const Prepared& p, const std::string& group, double wider) const {
     const double of_group = constants_.evidence.of(group) * wider;
-    if (p.collective || group == "memory" || group == "energy" || among(p.job.assumed, "device") || among(p.job.assumed, "framework"))
-      return of_group;
-    return constants_.evidence.drawn_to_runs(of_group, p.job.framework->name, p.job.machine.platform.nodes.front().device.name);
+    if (p.collective || group == "memory" || group == "energy") return of_group;
+    const auto drawn = [&](double width) {
+      return constants_.evidence.drawn_to_runs(width, p.job.framework->name, p.job.machine.platform.nodes.front().device.name);
+    };
+    // Nobody is surer of a framework that is not known than of the one that it is taken for.
+    if (among(p.job.assumed, "framework")) return std::max(of_group, wider * drawn(constants_.evidence.of(group)));
+    return among(p.job.assumed, "device") ? of_group : drawn(of_group);
   }
 
   const costmodel::ConstantsFile& constants_;

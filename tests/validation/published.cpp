@@ -215,11 +215,13 @@ TEST_CASE("devices, models and frameworks are known by several spellings") {
   CHECK_THAT(of("V100", R"({"name": "a network of next year"})", "PyTorch").refused, contains("model.name"));
   const auto known = of("A100", resnet, "PyTorch"), unknown = of("A100", resnet, "something new");
   const auto width = [](const Verdict& v) { return v.predicted.at("samples_per_s").high / v.predicted.at("samples_per_s").value; };
-  // kUnseenFramework: the logarithm is 1.3 times as wide as that of the group; a known framework's is drawn to its own runs.
+  // kUnseenFramework: the logarithm is 1.3 times as wide as that of the group, or as that of the framework which is taken for it where
+  // that is wider; a known framework's is drawn to its own runs.
   const auto& evidence = costmodel::published_constants().evidence;
   const double group = evidence.of("image");
-  CHECK(std::log(width(unknown)) == Approx(1.3 * group));
-  CHECK(std::log(width(known)) == Approx(evidence.drawn_to_runs(group, known.framework, known.device)));
+  const auto drawn = [&](const Verdict& v) { return evidence.drawn_to_runs(group, v.framework, v.device); };
+  CHECK(std::log(width(unknown)) == Approx(1.3 * std::max(group, drawn(unknown))));
+  CHECK(std::log(width(known)) == Approx(drawn(known)));
 }
 
 Verdict sharded_llama(const char* gpu, const char* framework) {
@@ -227,6 +229,15 @@ Verdict sharded_llama(const char* gpu, const char* framework) {
       std::string(R"({"id": "r", "source": "s", "model": {"name": "Llama-3-8B", "zoo": "zoo:llama3-8b?seq=8192"}, "hardware": {"gpu": ")") +
       gpu + R"(", "count": 8}, "plan": {"dp": 8, "global_batch": 8, "micro_batch": 1, "precision": "bf16", "zero": 3)" +
       (*framework == '\0' ? "" : std::string(R"(, "framework": ")") + framework + "\"") + R"(}, "measured": {"iteration_time_s": null}})");
+}
+
+TEST_CASE("nobody is surer of a framework that is not known than of the one that it is taken for") {
+  const auto known = sharded_llama("B200", "torchtitan"), unknown = sharded_llama("B200", "banana");
+  REQUIRE(unknown.framework == "torchtitan");
+  const auto &sure = known.predicted.at("iteration_time_s"), &unsure = unknown.predicted.at("iteration_time_s");
+  CHECK(unsure.value == sure.value);
+  // kUnseenFramework: the logarithm of the factor is 1.3 times as wide.
+  CHECK(std::log(unsure.high / unsure.value) >= 1.3 * std::log(sure.high / sure.value) * (1 - 1e-9));
 }
 
 TEST_CASE("a record without a framework is answered as estimate answers without one") {
