@@ -42,6 +42,9 @@ constexpr std::array kUnits<BytesPerSecond>{UnitName{"B/s", 1.0},           Unit
 template <>
 constexpr std::array kUnits<Watts>{UnitName{"W", 1.0}, UnitName{"mW", 1e-3}, UnitName{"kW", 1e3}, UnitName{"MW", 1e6}};
 template <>
+constexpr std::array kUnits<Joules>{UnitName{"J", 1.0},     UnitName{"kJ", 1e3}, UnitName{"MJ", 1e6},    UnitName{"pJ", 1e-12},
+                                    UnitName{"kWh", 3.6e6}, UnitName{"GJ", 1e9}, UnitName{"MWh", 3.6e9}, UnitName{"GWh", 3.6e12}};
+template <>
 constexpr std::array kUnits<DollarsPerHour>{UnitName{"$/h", 1.0}, UnitName{"$/d", 1.0 / 24}};
 template <>
 constexpr std::array kUnits<KilogramsPerJoule>{UnitName{"kg/kWh", 1 / 3.6e6}, UnitName{"g/kWh", 1e-3 / 3.6e6}, UnitName{"kg/J", 1.0}};
@@ -163,6 +166,7 @@ template Bytes parse_quantity(const std::string&);
 template FlopsPerSecond parse_quantity(const std::string&);
 template BytesPerSecond parse_quantity(const std::string&);
 template Watts parse_quantity(const std::string&);
+template Joules parse_quantity(const std::string&);
 template DollarsPerHour parse_quantity(const std::string&);
 template KilogramsPerJoule parse_quantity(const std::string&);
 template DollarsPerJoule parse_quantity(const std::string&);
