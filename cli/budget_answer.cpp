@@ -210,13 +210,14 @@ Json laws_json(const Trained& t) {
   auto rows = Json::array();
   for (const auto& law : predict::scaling::scaling_laws()) {
     Json row{{"law", std::string(law.name)}};
-    const auto best = law.best != nullptr ? std::optional(law.best(law.flops_of(t.scale()))) : std::nullopt;
-    if (best) {
-      row["parameters"] = best->parameters;
-      row["tokens"] = best->tokens * t.tokens_over_least();
+    const bool sizes = law.best != nullptr;
+    const auto best = sizes ? law.best(law.flops_of(t.scale())) : predict::scaling::Allocation{};
+    if (sizes) {
+      row["parameters"] = best.parameters;
+      row["tokens"] = best.tokens * t.tokens_over_least();
     }
     if (law.loss != nullptr) row["loss_here"] = law.loss_of(t.scale());
-    if (law.loss != nullptr && best) row["least_loss"] = law.loss(best->parameters, best->tokens);
+    if (law.loss != nullptr && sizes) row["least_loss"] = law.loss(best.parameters, best.tokens);
     row["counts"] = law.without_embeddings ? "without embeddings" : "all";
     const auto far = predict::scaling::outside(law, t.scale());
     if (!far.empty()) row["outside_of_fit"] = far;
