@@ -57,6 +57,9 @@ constexpr Flag kFlags[] = {
     {"composed_optimizer", &FrameworkProfile::composed_optimizer},
     {"predicts_all", &FrameworkProfile::predicts_all},
     {"keeps_quantised_operands", &FrameworkProfile::keeps_quantised_operands},
+    {"keeps_quantised_gates", &FrameworkProfile::keeps_quantised_gates},
+    {"keeps_quantised_weights", &FrameworkProfile::keeps_quantised_weights},
+    {"weighs_gated_rows", &FrameworkProfile::weighs_gated_rows},
 };
 
 struct FrameworkNumber {

@@ -89,6 +89,9 @@ struct FrameworkProfile {
   double composed_instance_norm = 1;  ///< passes of instance normalisation over those of one kernel
   double composed_instance_norm_16bit = 1;
   bool keeps_quantised_operands = false;  ///< operands of fp8 products wait for the backward pass in 8 bits
+  bool keeps_quantised_gates = false;     ///< so do both factors of a gated activation
+  bool keeps_quantised_weights = false;   ///< weights of blocks that an fp8 job does not train have 8 bits
+  bool weighs_gated_rows = false;         ///< how much an expert counts is multiplied into its gated rows, before its last product
   double logit_bytes_16bit = 10;          ///< of a logit and what the loss makes of it: 2, an fp32 copy and its softmax, unless it is fused
   double gradient_bytes_fp16 = 2, gradient_bytes_bf16 = 2, gradient_bytes_amp = 4;
   double update_copies = 0;    ///< of the gradients, that an update of all parameters at once makes (torch.optim with foreach)

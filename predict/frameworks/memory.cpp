@@ -158,7 +158,7 @@ class StageMemory {
     for_pieces([&](const Part& part, const Piece& piece) {
       const int count = piece.count;
       // Embeddings and what makes the logits are left as they are.
-      const double frozen = part.repeated && job_.recipe.frozen_bytes > 0 ? job_.recipe.frozen_bytes : bytes.weights;
+      const double frozen = part.repeated ? frozen_bytes(bytes.weights) : bytes.weights;
       add(count * (part.weights - part.expert_weights) + (job_.plan.pp > 1 ? copied_weights(part, count) : Weights{}), replicas, frozen);
       const double holders = replicas * (has_whole_experts(job_.plan) ? job_.plan.tp : 1);
       add(count * part.expert_weights, holders / job_.plan.ep, frozen);  // experts have copies on fewer ranks
@@ -167,6 +167,12 @@ class StageMemory {
       if (job_.recipe.update_in_backward) m.gradients = std::max(m.gradients, part.weights.trained * bytes.gradients / ranks);
     });
     if (gathers) m.gathered = precision_.element_bytes * (job_.recipe.keeps_gathered ? whole : kGatheredCopies * largest);
+  }
+
+  /// Of a weight of a block that is not trained.
+  [[nodiscard]] double frozen_bytes(double as_others) const {
+    if (job_.recipe.frozen_bytes > 0) return job_.recipe.frozen_bytes;
+    return precision_.quantised() && job_.profile.keeps_quantised_weights ? 1 : as_others;
   }
 
   [[nodiscard]] bool checkpoints_stages() const {

@@ -183,14 +183,14 @@ void RowCollector::scores(const AttentionCore& core) {
   part_.kept.attention += size * (dropout ? 2.5 : 1.0);
 }
 
-void RowCollector::keep(TensorId t) {
+void RowCollector::keep(TensorId t, double share) {
   while (t != TensorId::None && graph()[t].producer != graph::NodeId::None) {
     const auto& node = graph()[graph()[t].producer];
     if (graph::schema(node).family != CostFamily::View) break;
     t = node.inputs.front();
   }
   if (t == TensorId::None || !flow().activation(t) || !counted_.kept.insert(t).second) return;
-  part_.kept.others += s_.bytes(t);
+  part_.kept.others += share * s_.bytes(t);
 }
 
 /// What a chain of element-wise operators begins with: in one kernel the backward pass computes the rest of it again.
@@ -208,6 +208,28 @@ void RowCollector::keep_quantised(TensorId t) {
   if (counted_.quantised.insert(t).second) part_.kept.others += s_.elements(t);
 }
 
+/// Of a product or quotient, element by element: each factor for the other's gradient. Nobody wants that of a rotation's cosines.
+bool RowCollector::wanted_again(const graph::Node& node, TensorId t) const {
+  if (!multiplies(node) || (graph::schema(node).name == "Div" && node.inputs[1] == t)) return true;
+  const auto others = std::ranges::count_if(node.inputs, [&](TensorId i) { return i != t && flow().gradient(i); });
+  return others > 0 || std::ranges::count(node.inputs, t) > 1;
+}
+
+/// Whether a node multiplies two activations, of which one opens a gate for the other.
+bool RowCollector::gates(const graph::Node& node) const {
+  const auto wanted = [&](TensorId t) { return flow().activation(t) && flow().gradient(t); };
+  return graph::schema(node).name == "Mul" && std::ranges::all_of(node.inputs, wanted);
+}
+
+/// Whether a node multiplies what experts made by how much each of them counts.
+bool RowCollector::weighs_experts(const graph::Node& node) const {
+  if (!multiplies(node)) return false;
+  return std::ranges::any_of(node.inputs, [&](TensorId t) {
+    const auto* from = flow().origin(t);
+    return from != nullptr && graph::schema(*from).name == "GatherElements" && flow().of_slots(from->inputs.front());
+  });
+}
+
 /// What the backward pass of a node reads again.
 void RowCollector::keep_operands(const graph::Node& node) {
   const auto& schema = graph::schema(node);
@@ -222,9 +244,11 @@ void RowCollector::keep_operands(const graph::Node& node) {
                      (schema.family == CostFamily::Elementwise && !is_linear(node) && schema.name != "Relu");
   if (!needs || schema.name == "BatchNormRunning") return;
   if (flow().self_gate(node)) return;
+  if (s_.job.profile.weighs_gated_rows && weighs_experts(node)) return;
   const bool fused = fusion() == 2 && schema.family == CostFamily::Elementwise;
+  const double share = s_.precision.quantised() && s_.job.profile.keeps_quantised_gates && gates(node) ? 1.0 / element_bytes() : 1;
   for (const auto t : operands_of(node))
-    if (is_float(graph()[t].type.dtype) && graph()[t].type.shape.size() > 1) keep(fused ? source_of(t) : t);
+    if (is_float(graph()[t].type.dtype) && graph()[t].type.shape.size() > 1 && wanted_again(node, t)) keep(fused ? source_of(t) : t, share);
   if (schema.name == "Dropout") part_.kept.others += kMaskPass * s_.bytes(node.outputs[0]);
 }
 

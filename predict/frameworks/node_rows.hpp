@@ -96,9 +96,12 @@ class RowCollector {
   void generic(const graph::Node&);
   void fan_in(const graph::Node&);
   void keep_operands(const graph::Node&);
-  void keep(graph::TensorId);
+  void keep(graph::TensorId, double share = 1);
   void keep_quantised(graph::TensorId);
   [[nodiscard]] graph::TensorId source_of(graph::TensorId) const;
+  [[nodiscard]] bool wanted_again(const graph::Node&, graph::TensorId) const;
+  [[nodiscard]] bool gates(const graph::Node&) const;
+  [[nodiscard]] bool weighs_experts(const graph::Node&) const;
 
   void dense_product(const graph::Node&, const costmodel::MatmulShape&, Gradients);
   void cast(graph::TensorId activation);

@@ -133,9 +133,10 @@ TEST_CASE("operands of fp8 products wait for the backward pass in 8 bits") {
   const auto activations = [](const char* framework, const char* precision) {
     return Sample(kSmall, platforms::load("dgx-h100"), framework, precision).memory().activations;
   };
-  // 64 tokens of 64 values: of every layer what enters the products of attention's inputs, its output, and the MLP (1 + 1 + 1 + 4 times the
-  // width), and what enters the vocabulary's, has one byte instead of two. What attention reads stays in 16 bits.
-  CHECK(activations("nemo", "bf16") - activations("nemo", "fp8") == Approx(64 * 64 * (6 * 7 + 1)));
+  // 64 tokens of 64 values: of every layer what enters the products of attention's inputs and the MLP (1 + 1 + 4 times the width), and what
+  // enters the vocabulary's, has one byte instead of two. What attention reads stays in 16 bits, and so does its result, which its own
+  // backward pass reads again: beside the copy of 8 bits that the product behind it keeps.
+  CHECK(activations("nemo", "bf16") - activations("nemo", "fp8") == Approx(64 * 64 * (6 * (6 - 1) + 1)));
   CHECK(activations("torchtitan", "bf16") == activations("torchtitan", "fp8"));
 }
 
@@ -145,6 +146,39 @@ TEST_CASE("a gated activation in one kernel keeps its gate and what is gated") {
   apart.profile.elementwise_fusion = 1;
   // 64 tokens, 3 layers: silu of the gate, 256 values of two bytes, is computed again.
   CHECK(apart.memory().activations - fused.memory().activations == Approx(64 * 3 * 256 * 2));
+}
+
+TEST_CASE("of a product element by element each factor is kept for the other's gradient, and nothing for a rotation's cosines") {
+  const std::string llama = "zoo:llama?layers=3&hidden=64&heads=4&kv_heads=4&ffn=256&seq=32&vocab=1000&batch=2";
+  const Sample s(llama, platforms::load("dgx-h100"), "nemo");
+  // Of each of 64 tokens two bytes: what both norms read and make (4 times 64 values), queries, keys, values and result of attention (4
+  // times 64), gate and what is gated (2 times 256), and their product (256).
+  CHECK(sample::block_of(s.parts()).kept.all() == Approx(64 * 2 * (8 * 64 + 3 * 256)));
+}
+
+TEST_CASE("in fp8 jobs of MLPerf gates wait in 8 bits, and so do weights that are not trained") {
+  const std::string llama = "zoo:llama?layers=3&hidden=64&heads=4&kv_heads=4&ffn=256&seq=32&vocab=1000&batch=2";
+  Sample s(llama, platforms::load("dgx-h100"), "mlperf", "fp8");
+  const double stored = sample::block_of(s.parts()).kept.all();
+  s.profile.keeps_quantised_gates = false;
+  CHECK(sample::block_of(s.parts()).kept.all() - stored == Approx(64 * 2 * 256));  // 64 tokens, a byte less of two factors of 256 values
+  Sample frozen(graph::with_adapters(graph::zoo::build(llama), {8, 0, {"*attn*"}}).graph, platforms::load("dgx-h100"), "mlperf", "fp8");
+  const double narrow = frozen.memory().weights;
+  frozen.profile.keeps_quantised_weights = false;
+  // Of 3 blocks: four matrices of attention, three of 256 x 64, two norms; embeddings and logits stay as they are.
+  CHECK(frozen.memory().weights - narrow == Approx(3 * (4.0 * 64 * 64 + 3 * 256 * 64 + 2 * 64)));
+}
+
+TEST_CASE("where an expert's gated rows are weighed, its results are not kept") {
+  const std::string moe = "zoo:moe?layers=2&hidden=512&heads=4&kv_heads=4&ffn=1024&seq=512&vocab=100&experts=8&top_k=2&batch=8&capacity=";
+  for (const char* capacity : {"100", "400"}) {
+    Sample s(moe + capacity, platforms::load("dgx-h100"), "megatron-core");
+    s.job.plan.dp = s.job.plan.ep = 8, s.job.micro_batch = 1;
+    const double weighed = sample::block_of(s.parts()).kept.all();
+    s.profile.weighs_gated_rows = false;
+    // Of 512 tokens two results of 512 values of two bytes, and the two weights by which they are multiplied.
+    CHECK(sample::block_of(s.parts()).kept.all() - weighed == Approx(512 * 2 * 512 * 2).epsilon(0.01));
+  }
 }
 
 TEST_CASE("a fused loss keeps no copies of logits in fp32") {
