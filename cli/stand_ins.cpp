@@ -15,9 +15,10 @@ struct Room {
 Room room_for(predict::Predictor& predictor, const plan::Plan& plan, const StandIns::Named& named) {
   try {
     const auto closed = predictor.closed(plan);
-    if (closed.may_fit()) return {true, {}};
-    const bool as_recipes = named && predict::usual_remedy(predictor, plan, *named);
-    return {as_recipes, "as " + predictor.framework_for(plan).name + " runs it the plan " + predict::shortage(closed)};
+    if (closed.fits()) return {true, {}};
+    const auto usual = named ? predict::usual_remedy(predictor, plan, *named) : std::nullopt;
+    return {usual && usual->assessment.fits(),
+            "as " + predictor.framework_for(plan).name + " runs it the plan " + predict::shortage(closed)};
   } catch (const Refusal& refusal) {
     const auto faults = predictor.violations(plan);
     return {false, faults.empty() ? refusal.what() : faults.front().key + ": " + faults.front().problem};

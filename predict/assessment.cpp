@@ -14,6 +14,7 @@
 #include "predict/bottleneck.hpp"
 #include "predict/checkpoint_size.hpp"
 #include "predict/group_links.hpp"
+#include "predict/memory_risk.hpp"
 
 namespace rehearsal::predict {
 namespace {
@@ -352,7 +353,8 @@ std::string shortage(const Assessment& a) {
 }
 
 std::string doubt(const Assessment& a) {
-  return shortage(a) + "; it may fit, since what it needs lies between " + to_text(Bytes(static_cast<double>(a.memory_low))) + " and " +
+  return shortage(a) + ": it runs out of memory with a chance of " + chance_text(chance_of_running_out(a)) +
+         ", since what it needs lies between " + to_text(Bytes(static_cast<double>(a.memory_low))) + " and " +
          to_text(Bytes(static_cast<double>(a.memory_high)));
 }
 

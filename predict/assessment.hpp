@@ -79,7 +79,8 @@ struct Assessment {
   std::int64_t memory_needed = 0;
   std::string memory_rests_on;
   std::int64_t memory_capacity = 0;
-  /// Share of the capacity that a plan may need beyond it and fit nevertheless, since predictions made alike are off; 0: exact.
+  /// Share of the capacity that a plan may need beyond it and fit nevertheless, with a chance that is worth an answer (memory_risk.hpp);
+  /// 0: exact.
   double memory_margin = 0;
   int worst_rank = 0;
   std::int64_t host_bytes = 0;  ///< that the worst rank offloads

@@ -255,13 +255,14 @@ std::optional<UsualPlan> with_usual_chunks(Predictor& predictor, const UsualPlan
 
 std::optional<FittingPlan> usual_remedy(Predictor& predictor, const plan::Plan& plan, std::span<const std::string_view> named) {
   const auto given = assessed(predictor, plan);
-  if (!given || given->may_fit()) return std::nullopt;
+  if (!given || given->fits()) return std::nullopt;
   auto usual = with_usual_keys(predictor, plan, named);
   if (!usual) return std::nullopt;
   auto with = assessed(predictor, usual->plan);
-  if (!with || !with->may_fit()) return std::nullopt;
+  // Where it does not fit as recipes have it either, it is left as it is, unless that is out of the question.
+  if (!with || !(given->may_fit() ? with->fits() : with->may_fit())) return std::nullopt;
   if (auto cut = with_usual_chunks(predictor, *usual, named))
-    if (auto chunks = assessed(predictor, cut->plan); chunks && chunks->may_fit()) with = std::move(chunks), usual = std::move(cut);
+    if (auto chunks = assessed(predictor, cut->plan); chunks && chunks->fits()) with = std::move(chunks), usual = std::move(cut);
   return FittingPlan{std::move(*with), std::move(usual->changes)};
 }
 

@@ -9,6 +9,7 @@ namespace rehearsal::predict {
 namespace {
 
 constexpr double kNinetyFifth = 1.6449;  // standard deviations below which 95 % of a normal distribution lie
+constexpr double kNinetieth = 1.2816;    // the same of 90 %
 constexpr double kBeyondHigh = 0.1;      // of what is held beside an arena
 
 double beside_exact(double needed, double high, double capacity) {
@@ -17,13 +18,15 @@ double beside_exact(double needed, double high, double capacity) {
   return std::pow(kBeyondHigh, (capacity - needed) / (high - needed));
 }
 
-double around(double needed, double high, double capacity) {
-  const double deviation = std::log(high / needed) / kNinetyFifth;
-  if (deviation <= 0) return needed > capacity ? 1 : 0;
-  return 0.5 * std::erfc(std::log(capacity / needed) / deviation / std::numbers::sqrt2);
+}  // namespace
+
+double chance_of_running_out(double share, double width) {
+  const double deviation = std::log(width) / kNinetyFifth;
+  if (deviation <= 0) return share > 1 ? 1 : 0;
+  return 0.5 * std::erfc(-std::log(share) / deviation / std::numbers::sqrt2);
 }
 
-}  // namespace
+double largest_share(double width) { return std::pow(width, kNinetieth / kNinetyFifth); }
 
 double chance_of_running_out(const Assessment& a) {
   if (a.memory_bytes <= 0) return 0;
@@ -31,7 +34,7 @@ double chance_of_running_out(const Assessment& a) {
   const auto needed = a.memory_needed > 0 ? static_cast<double>(a.memory_needed) : all,
              high = needed * static_cast<double>(a.memory_high) / all;
   const auto capacity = static_cast<double>(a.memory_capacity);
-  return a.memory_low == a.memory_bytes ? beside_exact(needed, high, capacity) : around(needed, high, capacity);
+  return a.memory_low == a.memory_bytes ? beside_exact(needed, high, capacity) : chance_of_running_out(needed / capacity, high / needed);
 }
 
 std::string chance_text(double chance) {

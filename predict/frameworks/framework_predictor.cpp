@@ -15,14 +15,11 @@
 #include "predict/frameworks/memory.hpp"
 #include "predict/frameworks/questions.hpp"
 #include "predict/frameworks/recipe.hpp"
+#include "predict/memory_risk.hpp"
 #include "predict/playing.hpp"
 
 namespace rehearsal::predict::frameworks {
 namespace {
-
-// Half the median error of published readings whose source is left out of the fit (docs/accuracy.md). Of 715 published runs that can be
-// asked whole, the one that needed most by prediction needed 1.8 % more than its device has, and ran.
-constexpr double kMemoryMargin = 0.036;
 
 using Question = Questions::Question;
 
@@ -145,7 +142,7 @@ class FrameworkPredictor final : public Predictor {
     const double width = std::exp(constants().evidence.of("memory") * constants().evidence.widening(q.job.device()) * site.narrowing);
     a.memory_low = static_cast<std::int64_t>(reading / width);
     a.memory_high = static_cast<std::int64_t>(reading * width);
-    a.memory_margin = kMemoryMargin;
+    a.memory_margin = largest_share(width) - 1;
     a.memory_rests_on = "tensors by their shapes; what the allocator, the driver and communicators add is fitted to published readings";
     a.worst_rank = first_rank_of(q.job.plan, m.stage);
     a.memory_by_category = by_category(m, a.memory_bytes);

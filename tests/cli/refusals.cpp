@@ -161,6 +161,24 @@ TEST_CASE("a plan that does not fit is answered with what it lacks, and ends wit
   CHECK_THAT(answer.at("shortage").get<std::string>(), contains("more than the 85.9 GB that its device has"));
 }
 
+TEST_CASE("a plan that may run out of memory is answered with the chance that it does, and one that hardly can but is refused") {
+  // Of 141 GiB 158 and 206 by prediction, of which one in twenty needs 1.44 times as much: 0.515 and 1.70 standard deviations of
+  // ln 1.44 / 1.6449 too much, below which 70 and 96 % of a normal distribution lie.
+  const std::string ask =
+      "estimate zoo:llama3-8b --platform dgx-h200 --devices 8 --batch 96 --dtype bf16 --framework torchtitan --format json --plan "
+      "dp=8,zero=3,micro_batch=";
+  const auto may = rehearse(ask + "3");
+  REQUIRE(may.status == 0);
+  const auto answer = nlohmann::json::parse(may.out);
+  CHECK(answer.at("memory_bytes").at("value") > answer.at("memory_bytes").at("capacity"));
+  CHECK(answer.at("memory_bytes").at("low") < answer.at("memory_bytes").at("capacity"));
+  CHECK_THAT(answer.at("may_not_fit").get<std::string>(), contains("it runs out of memory with a chance of 70 %"));
+  CHECK_FALSE(answer.contains("fits"));
+  const auto never = rehearse(ask + "4");
+  CHECK(never.status == 3);
+  CHECK(nlohmann::json::parse(never.out).at("fits") == false);
+}
+
 TEST_CASE("a key that measurements give twice is refused") {
   const auto file = std::filesystem::temp_directory_path() / "rehearsal_refusals.json";
   std::ofstream(file) << R"({"calibration": {"schema": 1, "schema": 1}})";

@@ -31,6 +31,23 @@ TEST_CASE("a prediction that errs on both sides runs out as a log-normal need ex
   CHECK(chance_of_running_out(needs(50, 100, 200, 100'000)) < 1e-9);
 }
 
+TEST_CASE("a plan is said not to fit where that has a chance of nine in ten") {
+  // Half to twice of what is needed: at twice the capacity one of twenty needs less than there is. One of ten does 1.2816 standard
+  // deviations of ln 2 / 1.6449 below: at 2^(1.2816 / 1.6449) = 1.716 times the capacity.
+  CHECK(chance_of_running_out(2, 2) == Approx(0.95).epsilon(1e-3));
+  CHECK(largest_share(2) == Approx(1.716).epsilon(1e-3));
+  CHECK(chance_of_running_out(largest_share(2), 2) == Approx(kImpossible).epsilon(1e-3));
+  CHECK(chance_of_running_out(1, 2) == Approx(0.5));
+  CHECK(chance_of_running_out(1.01, 1) == 1);
+  auto a = needs(50, 100, 200, 51);
+  a.memory_margin = 2 - 1;
+  CHECK_FALSE(a.fits());
+  CHECK(a.may_fit());
+  CHECK_THAT(doubt(a), contains("it runs out of memory with a chance of 94 %") && contains("between 50 B and 200 B"));
+  a.memory_capacity = 49;
+  CHECK_FALSE(a.may_fit());
+}
+
 TEST_CASE("beside an arena that is laid out to the byte only what the process holds can be too much") {
   // 10 % hold more than 45 beside it: half of that is exceeded by the root of 10 %, twice that by its square.
   CHECK(chance_of_running_out(needs(1000, 1000, 1045, 1045)) == Approx(0.1));

@@ -1,6 +1,4 @@
 // Which framework is meant where none is named.
-#include "predict/frameworks/usual_profile.hpp"
-
 #include <algorithm>
 
 #include "costmodel/constants.hpp"
@@ -9,6 +7,7 @@
 #include "platforms/devices.hpp"
 #include "predict/changes.hpp"
 #include "predict/frameworks/framework_predictor.hpp"
+#include "predict/frameworks/usual_profile.hpp"
 #include "tests/catch.hpp"
 
 namespace rehearsal::predict::frameworks {
@@ -80,14 +79,18 @@ TEST_CASE("a plan that fits only as recipes have it is answered so, unless it na
   const double given = bytes("dp=2,tp=4"), with = bytes("dp=2,tp=4,zero=1,sequence_parallel=on");
   REQUIRE(with < given);
   CHECK_FALSE(usual("dp=2,tp=4").has_value());  // it fits
-  constexpr double kMargin = 0.036;        // a plan that is too large by less may fit
-  platform.nodes.front().device.memory.value = Bytes(1.001 * with / (1 + kMargin));
+  platform.nodes.front().device.memory.value = Bytes(1.001 * with);
   const auto remedy = usual("dp=2,tp=4");
   REQUIRE(remedy.has_value());
   CHECK(remedy->changes == std::vector<std::string>{"sequence_parallel=on", "zero=1"});
   CHECK(remedy->assessment.plan == plan::parse_plan("dp=2,tp=4,zero=1,sequence_parallel=on"));
   CHECK_FALSE(usual("dp=2,tp=4,zero=0").has_value());  // asked for so, and the other key alone is not enough
-  platform.nodes.front().device.memory.value = Bytes(0.999 * with / (1 + kMargin));
+  platform.nodes.front().device.memory.value = Bytes(0.999 * with);
+  CHECK_FALSE(usual("dp=2,tp=4").has_value());  // so little is missing that it may fit as it is written
+  const double margin = ask([](Predictor& p) { return p.closed(plan::parse_plan("dp=2,tp=4")).memory_margin; });
+  platform.nodes.front().device.memory.value = Bytes(0.999 * given / (1 + margin));
+  CHECK(usual("dp=2,tp=4").has_value());  // it cannot, and as recipes have it it may
+  platform.nodes.front().device.memory.value = Bytes(0.999 * with / (1 + margin));
   CHECK_FALSE(usual("dp=2,tp=4").has_value());
 }
 
@@ -126,8 +129,7 @@ TEST_CASE("a pipeline that says no schedule and fits only as recipes have it is 
   REQUIRE(without < with);
   REQUIRE(with < given);
   const auto remedy_in = [&](double memory) {
-    constexpr double kMargin = 0.036;  // a plan that is too large by less may fit
-    platform.nodes.front().device.memory.value = Bytes(memory / (1 + kMargin));
+    platform.nodes.front().device.memory.value = Bytes(memory);
     return ask("nemo", [&](Predictor& p) { return usual_remedy(p, plan::parse_plan(plan), plan::named_keys(plan))->changes; });
   };
   CHECK(remedy_in((without + with) / 2) == Changes{"zero=1"});
