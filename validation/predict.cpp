@@ -156,6 +156,20 @@ double plain_activations(const Prepared& p, const Constants& c) {
   return frameworks::memory_of(*RecordStep(p, *p.plain_parts, job, c)).activations;
 }
 
+/// Of a device's memory. What recipes of the framework set is taken where the record does not say it and the rest would not fit: nobody
+/// names the distributed optimizer.
+double needed_share(const Prepared& p, const Record& r, const frameworks::RankMemory& memory, const Constants& c) {
+  auto job = p.framework_job();
+  const double capacity = job.device().memory.value.value();
+  const auto share = [&](const frameworks::RankMemory& m) {
+    return frameworks::device_memory(m, job.profile, c, capacity).needed / capacity;
+  };
+  const auto usual = job.profile.usual_keys.find("zero");
+  if (share(memory) <= 1 || usual == job.profile.usual_keys.end() || r.plan.has("zero") || r.plan.has("sharding")) return share(memory);
+  job.plan.zero = std::stoi(usual->second);
+  return share(frameworks::memory_of(*RecordStep(p, p.parts, job, c)));
+}
+
 void memory_values(const Prepared& p, const Record& r, const frameworks::RankMemory& memory, const Constants& c, Values& v) {
   const auto job = p.framework_job();
   const double devices = p.sums_over_devices ? p.job.plan.pp : 1, capacity = job.device().memory.value.value(),
@@ -166,7 +180,7 @@ void memory_values(const Prepared& p, const Record& r, const frameworks::RankMem
   v["memory_gib"] = v["memory_reserved_gib"] = devices * std::min(most, device.reading) / kGibi;
   // Where the device's own reading stands beside it, the other figure is what the allocator has handed out.
   if (r.measured.has("memory_reserved_gib")) v["memory_gib"] = devices * std::min(most, memory.all()) / kGibi;
-  v["oom"] = device.needed > capacity ? 1 : 0;
+  v["oom"] = needed_share(p, r, memory, c);
   if (p.plain_parts) v["activation_pct_of_tp_baseline"] = 100 * memory.activations / plain_activations(p, c);
 }
 

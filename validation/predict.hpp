@@ -46,7 +46,8 @@ class Preparer {
   std::vector<std::pair<std::string, Folded>> models_;
 };
 
-/// Quantities under the names of a record's `measured`. Energy of runs uses the measured minutes where only they say how long it took.
+/// Quantities under the names of a record's `measured`. Energy of runs uses the measured minutes where only they say how long it took. Of
+/// `oom` it is the share of a device's memory that is needed: whether that runs out is for who knows how sure of it we are.
 struct Answer {
   std::map<std::string, double, std::less<>> values;
   predict::frameworks::StepTime step;

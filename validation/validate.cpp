@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "base/names.hpp"
+#include "predict/memory_risk.hpp"
 
 namespace rehearsal::validation {
 namespace {
@@ -68,7 +69,7 @@ class Judge {
     for (const auto& [key, field] : r.measured.all()) {
       const auto found = a.values.find(key);
       if (found == a.values.end() || among(kContext, key)) continue;
-      predict_as(v, r, key, interval(p, a, key, wider));
+      predict_as(v, r, key, key == "oom" ? running_out(interval(p, a, key, wider), says_recomputation(p, r)) : interval(p, a, key, wider));
     }
     if (v.predicted.empty()) throw nothing_predicted(r);
   }
@@ -87,6 +88,21 @@ class Judge {
     const double value = a.values.at(key) * std::exp(is_rate(key) ? -effect.log_factor : effect.log_factor);
     const double width = std::exp(half_width(p, group, wider) * effect.narrowing);
     return {value, value / width, value * width};
+  }
+
+  /// 1 where even the lower end of what is needed is more than there is; in between the answer may be either, and it may be either of a
+  /// plan that says nothing of recomputation, with which far less would be needed.
+  static costmodel::Interval running_out(const costmodel::Interval& share, bool judged) {
+    constexpr double kCertain = 1 - predict::kSafe;  // of an interval of 90 %
+    const double chance = predict::chance_of_running_out(share.value, share.high / share.value);
+    if (!judged) return {std::min(chance, kCertain), 0, 1};
+    if (chance > kCertain) return {1, 1, 1};
+    return {chance, 0, chance > predict::kSafe ? 1 : chance};
+  }
+
+  static bool says_recomputation(const Prepared& p, const Record& r) {
+    const auto said = r.plan.text("recompute");
+    return (!said.empty() && said.find("fraction") == std::string::npos) || p.parts.time_group() != "transformer";
   }
 
   /// Published times say something of a time, and of a framework and device that the record names.

@@ -196,6 +196,40 @@ TEST_CASE("a device that no catalogue has is described by its peaks, with a wide
   CHECK(b.high / b.value > 1.2 * a.high / a.value);
 }
 
+/// Whether a run of a model on some H100s runs out of memory, by a plan that goes on with `more`.
+costmodel::Interval runs_out(const std::string& model, const std::string& framework, int count, const std::string& more) {
+  const auto v = judged(R"({"id": "r", "family": "f", "source": ")" + framework + R"(", "model": {"name": ")" + model +
+                        R"("}, "hardware": {"gpu": "H100-SXM5-80GB", "gpus_per_node": 8, "count": )" + std::to_string(count) +
+                        R"(}, "plan": {)" + more + R"(}, "measured": {"oom": false}})");
+  INFO(v.refused);
+  REQUIRE(v.refused.empty());
+  return v.predicted.at("oom");
+}
+
+TEST_CASE("a run is called impossible only where even the lower end of what it needs is more than there is") {
+  const auto of = [](const std::string& plan) {
+    return runs_out("Llama-3-8B", "torchtitan", 8, R"("dp": 8, "zero": 3, "global_batch": 64, "precision": "bf16", )" + plan);
+  };
+  // A sample more is 45 GiB of activations more: 65, 110 and 206 GiB of 80 by prediction, within a factor of 1.44.
+  const auto fits = of(R"("micro_batch": 1, "recompute": "none")"), may = of(R"("micro_batch": 2, "recompute": "none")"),
+             never = of(R"("micro_batch": 4, "recompute": "none")"), unsaid = of(R"("micro_batch": 4, "recompute": "not stated")");
+  CHECK(fits.value < 0.5);
+  CHECK((may.low == 0 && may.value > 0.5 && may.value < 1 && may.high == 1));
+  CHECK((never.low == 1 && never.value == 1 && never.high == 1));
+  CHECK((unsaid.low == 0 && unsaid.value < 1 && unsaid.high == 1));  // with blocks that are computed again it may have run
+}
+
+TEST_CASE("the distributed optimizer that nobody names is taken where a run would not fit without it") {
+  const auto of = [](const std::string& zero) {
+    return runs_out("GPT-3 175B", "mlcommons/training_results", 512,
+                    R"("tp": 4, "pp": 8, "dp": 16, "micro_batch": 1, "global_batch": 2048, "precision": "fp8", "recompute": "none")" + zero)
+        .value;
+  };
+  // 175e9 / 32 parameters with 16 bytes each are 81 GiB of 80; with 4 + 12 / 16 they are 24.
+  CHECK(of(R"(, "zero": 0)") > 0.5);
+  CHECK(of("") < 0.5);
+}
+
 TEST_CASE("devices, models and frameworks are known by several spellings") {
   const auto of = [](const std::string& gpu, const std::string& model, const std::string& framework) {
     return judged(R"({"id": "r", "source": "s", "model": )" + model + R"(, "hardware": {"gpu": ")" + gpu +
