@@ -5,7 +5,7 @@
 
 namespace rehearsal::predict::frameworks {
 
-/// Where the ranks of each kind of parallelism lie on a platform, seen from rank 0.
+/// Where the ranks of each kind of parallelism lie on a platform: rank 0's group, or one that lies on more nodes.
 struct RankGroups {
   costmodel::Group tensor, context, expert;
   costmodel::Group replicas;          ///< that sum their gradients: data and context parallel ones
