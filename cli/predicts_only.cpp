@@ -6,6 +6,8 @@
 #include "cli/command.hpp"
 #include "cli/on_this_machine.hpp"
 #include "cli/run_values.hpp"
+#include "costmodel/calibration.hpp"
+#include "graph/ops/tiled_convolution.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -26,7 +28,15 @@ Action refused(CLI::App& app) {
 class UnknownCpu final : public plan::Backend {
  public:
   [[nodiscard]] std::string_view name() const override { return table_.name(); }
-  [[nodiscard]] plan::KernelOffer offer(const plan::LocalNode& node) const override { return table_.offer(node); }
+  /// Convolutions that a CPU computes by tiles are costed so.
+  [[nodiscard]] plan::KernelOffer offer(const plan::LocalNode& node) const override {
+    auto offer = table_.offer(node);
+    std::string reason;
+    const auto view = node.view();
+    if (node.outputs[0] && view.output().dtype == DType::F32 && graph::tiled_convolution(node.schema, view, reason))
+      offer.implementation += costmodel::kTiledKernels;
+    return offer;
+  }
   [[nodiscard]] bool reorders(const graph::TensorType& type, plan::Format from, plan::Format to) const override {
     return table_.reorders(type, from, to);
   }

@@ -8,9 +8,9 @@
 namespace rehearsal::predict {
 namespace {
 
-constexpr double kNinetyFifth = 1.6449;  // standard deviations below which 95 % of a normal distribution lie
-constexpr double kNinetieth = 1.2816;    // the same of 90 %
-constexpr double kBeyondHigh = 0.1;      // of what is held beside an arena
+constexpr double kNinetyFifth = 1.6449;    // standard deviations below which 95 % of a normal distribution lie
+constexpr double kThreeQuarters = 0.6745;  // the same of 75 %, as kImpossible is
+constexpr double kBeyondHigh = 0.1;        // of what is held beside an arena
 
 double beside_exact(double needed, double high, double capacity) {
   if (needed > capacity) return 1;
@@ -26,7 +26,7 @@ double chance_of_running_out(double share, double width) {
   return 0.5 * std::erfc(-std::log(share) / deviation / std::numbers::sqrt2);
 }
 
-double largest_share(double width) { return std::pow(width, kNinetieth / kNinetyFifth); }
+double largest_share(double width) { return std::pow(width, kThreeQuarters / kNinetyFifth); }
 
 double chance_of_running_out(const Assessment& a) {
   if (a.memory_bytes <= 0) return 0;

@@ -10,7 +10,7 @@ inline constexpr double kRisky = 0.1;
 /// At or below this chance a plan is said to fit safely.
 inline constexpr double kSafe = 0.05;
 /// Above this chance a plan is said not to fit.
-inline constexpr double kImpossible = 1 - kRisky;
+inline constexpr double kImpossible = 0.75;
 
 /// The chance, 0 to 1, that the worst rank needs more memory than its device has, given the interval of the prediction.
 /// A prediction with an error on both sides is taken to be log-normal around `memory_bytes`, with 5 % above `memory_high`: 0.5 where it

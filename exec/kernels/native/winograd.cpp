@@ -1,13 +1,11 @@
 // Convolutions of 3 x 3 (or n x 3 x 3) taps in f32 with a quarter of their multiplications (winograd_tiles.hpp).
 
 #include <algorithm>
-#include <optional>
 #include <vector>
 
 #include "exec/kernels/native/families.hpp"
 #include "exec/kernels/native/native.hpp"
 #include "exec/kernels/native/winograd_weights.hpp"
-#include "graph/ops/window.hpp"
 
 namespace rehearsal::exec::native {
 namespace {
@@ -108,41 +106,30 @@ std::int64_t sums_of(const WinogradShape& s, const WinogradParts& parts) {
   return std::clamp<std::int64_t>(tiles / (kTilesPerWeight * s.weight_numbers()), 1, std::min(kMost, parts.count()));
 }
 
-/// Of Conv's operands and result, whichever of them is made.
-WinogradShape shape_of(const graph::Attributes& attributes, const graph::Shape& image, const graph::Shape& weights,
-                       const graph::Shape& windows) {
-  const auto low = graph::window_of(attributes, graph::spatial_of(weights)).low;
-  WinogradShape s;
-  const std::size_t row = image.size() - 2;
-  if (image.size() == 5) {
-    s.volumes = image[0], s.image_slices = image[2], s.slices = windows[2], s.taps = weights[2], s.slice_low = low[0];
-  } else {
-    s.image_slices = s.slices = image[0];
-  }
-  s.image_rows = image[row], s.image_columns = image[row + 1], s.rows = windows[row], s.columns = windows[row + 1];
-  s.row_low = low[row - 2], s.column_low = low[row - 1];
-  s.in = image[1], s.out = windows[1];
-  return s;
+/// Of the call's node, which was found to suit when the kernel was made.
+WinogradShape shape_of(const Call& call) {
+  std::string reason;
+  return *graph::tiled_convolution(call.problem.schema, call.problem.view(), reason);
 }
 
 float* workspace_of(const Call& call) { return static_cast<float*>(call.context.workspace); }
 
 /// X, W, B? -> Y
 void run_forward(const Call& call) {
-  const auto s = shape_of(call.attributes(), call.in_shape(0), call.in_shape(1), call.out_shape());
+  const auto s = shape_of(call);
   const float* bias = call.has_input(2) ? call.in<float>(2) : nullptr;
   convolve(s, call.threads(), {call.in<float>(0), call.in<float>(1), bias, call.out<float>(), false}, workspace_of(call));
 }
 
 /// dY, W -> dX
 void run_image_gradient(const Call& call) {
-  const auto s = shape_of(call.attributes(), call.out_shape(), call.in_shape(1), call.in_shape(0)).transposed();
+  const auto s = shape_of(call);
   convolve(s, call.threads(), {call.in<float>(0), call.in<float>(1), nullptr, call.out<float>(), true}, workspace_of(call));
 }
 
 /// X, dY -> dW
 void run_weight_gradient(const Call& call) {
-  const auto s = shape_of(call.attributes(), call.in_shape(0), call.out_shape(), call.in_shape(1));
+  const auto s = shape_of(call);
   const auto *x = call.in<float>(0), *dy = call.in<float>(1);
   auto* workspace = workspace_of(call);
   const WinogradParts parts(s, kNumbersOfThread);
@@ -161,70 +148,23 @@ void run_weight_gradient(const Call& call) {
   put_winograd_weights(s, call.threads(), {workspace, team.things}, call.out<float>());
 }
 
-// What moving a number costs, in multiplications of a product: of the tiles, which stay in caches, and of the weights, which may not and of
-// which a gradient is read and written. From the times of kernels by themselves on a Zen 4 processor: 2 to 4 times quicker than the taps
-// with many pixels, slower where 512 channels meet a single image of 7 x 7.
-constexpr std::int64_t kToMoveTile = 12, kToMoveWeight = 32, kToMoveWeightGradient = 64;
-
-/// True where all that takes less than nine tenths of what the taps do.
-bool is_quicker(const WinogradShape& s, std::int64_t to_move_weight) {
-  const std::int64_t tiles = kWinogradPoints * s.tiles(), pixels = s.volumes * s.slices * s.rows * s.columns;
-  const std::int64_t multiplications = tiles * s.inner() * s.padded_out();
-  const std::int64_t moved = tiles * (s.in + s.out) * kToMoveTile + s.weight_numbers() * to_move_weight;
-  return 10 * (multiplications + moved) < 9 * kWinogradTaps * s.inner() * s.out * pixels;
-}
-
-/// Every stride and dilation 1, 3 x 3 taps (of volumes at most so many times), all channels of an image together.
-bool has_taps(const graph::Attributes& attributes, const graph::Shape& image, const graph::Shape& weights) {
-  if (image.size() < 4 || image[1] != weights[1]) return false;
-  const auto window = graph::window_of(attributes, graph::spatial_of(weights));
-  const auto is = [](std::int64_t wanted) { return [wanted](std::int64_t n) { return n == wanted; }; };
-  return std::all_of(window.kernel.end() - 2, window.kernel.end(), is(3)) && window.kernel.front() <= kMostWinogradTaps &&
-         std::all_of(window.strides.begin(), window.strides.end(), is(1)) &&
-         std::all_of(window.dilations.begin(), window.dilations.end(), is(1));
-}
-
-/// Which tensors of a node are Conv's X, W and Y: numbers of operands, and -1 for its result.
-struct Roles {
-  int image, weights, windows;
-};
-
-template <Roles kRoles>
-std::optional<WinogradShape> winograd_shape(const KernelRequest& request, std::string& reason) {
-  const auto view = request.view();
-  const auto shape = [&](int role) -> const graph::Shape& {
-    return role < 0 ? view.output().shape : view.input(static_cast<std::size_t>(role)).shape;
-  };
-  const auto &image = shape(kRoles.image), &weights = shape(kRoles.weights), &windows = shape(kRoles.windows);
-  if (!has_taps(request.attributes, image, weights)) {
-    reason = "Winograd's tiles need 3 x 3 taps, strides and dilations of 1, and one group";
-    return std::nullopt;
-  }
-  auto s = shape_of(request.attributes, image, weights, windows);
-  if (kRoles.image < 0) s = s.transposed();
-  if (std::min(s.in, s.out) < kWinogradLine || loops().multiply_add_bytes < kVectorOfTiles) {
-    reason = "Winograd's tiles need 16 channels and AVX2";
-    return std::nullopt;
-  }
-  if (is_quicker(s, kRoles.weights < 0 ? kToMoveWeightGradient : kToMoveWeight)) return s;
-  reason = "Winograd's tiles are not quicker with so few pixels";
-  return std::nullopt;
-}
-
-template <Roles kRoles>
-std::int64_t workspace_numbers(const WinogradShape& s, int threads) {
+std::int64_t workspace_numbers(const WinogradShape& s, bool of_weights, int threads) {
   const WinogradParts parts(s, kNumbersOfThread);
   const std::int64_t sums = sums_of(s, parts);
-  const bool of_weights = kRoles.weights < 0;
   return (of_weights ? sums : 1) * s.weight_numbers() + WinogradTeam(of_weights ? sums : parts.count(), threads).members * parts.numbers();
 }
 
-template <KernelBody kBody, Roles kRoles>
+template <KernelBody kBody>
 std::unique_ptr<Kernel> make_winograd(const KernelRequest& request, std::string& reason) {
   if (!takes_f32(request, reason)) return nullptr;
-  const auto s = winograd_shape<kRoles>(request, reason);
+  if (loops().multiply_add_bytes < kVectorOfTiles) {
+    reason = "Winograd's tiles need AVX2";
+    return nullptr;
+  }
+  const auto s = graph::tiled_convolution(request.schema, request.view(), reason);
   if (!s) return nullptr;
-  return make_kernel(request, kBody, workspace_numbers<kRoles>(*s, request.threads) * static_cast<std::int64_t>(sizeof(float)));
+  const std::int64_t numbers = workspace_numbers(*s, kBody == run_weight_gradient, request.threads);
+  return make_kernel(request, kBody, numbers * static_cast<std::int64_t>(sizeof(float)));
 }
 
 bool images_of_winograd(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
@@ -235,9 +175,9 @@ bool images_of_winograd(const plan::LocalNode& node, std::vector<plan::Format>& 
 }
 
 constexpr KernelRow kWinogradRows[] = {
-    {"Conv", "native:winograd", make_winograd<run_forward, {0, 1, -1}>, images_of_winograd},
-    {"ConvGradInput", "native:winograd", make_winograd<run_image_gradient, {-1, 1, 0}>, images_of_winograd},
-    {"ConvGradWeight", "native:winograd", make_winograd<run_weight_gradient, {0, -1, 1}>, images_of_winograd},
+    {"Conv", "native:winograd", make_winograd<run_forward>, images_of_winograd},
+    {"ConvGradInput", "native:winograd", make_winograd<run_image_gradient>, images_of_winograd},
+    {"ConvGradWeight", "native:winograd", make_winograd<run_weight_gradient>, images_of_winograd},
 };
 
 }  // namespace

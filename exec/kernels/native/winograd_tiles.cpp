@@ -54,18 +54,6 @@ class PatchReader {
 
 }  // namespace
 
-WinogradShape WinogradShape::transposed() const {
-  WinogradShape t = *this;
-  std::swap(t.image_slices, t.slices);
-  std::swap(t.image_rows, t.rows);
-  std::swap(t.image_columns, t.columns);
-  std::swap(t.in, t.out);
-  t.slice_low = taps - 1 - slice_low;
-  t.row_low = 2 - row_low;
-  t.column_low = 2 - column_low;
-  return t;
-}
-
 WinogradParts::WinogradParts(const WinogradShape& s, std::int64_t numbers) : s_(s) {
   const std::int64_t of_tile = kWinogradPoints * (s.in + s.out), of_slice = s.tile_rows() * s.tile_columns();
   const std::int64_t tiles = std::max(kFewestTiles, std::max(numbers, s.weight_numbers()) / of_tile);

@@ -1,36 +1,19 @@
 #pragma once
-// A convolution of 3 x 3 taps as products of matrices: every tile of 4 x 4 results has 36 numbers per channel of the image and of the
-// result, and each of the 36 is a product with weights of its own. That is a quarter of the multiplications. A third axis of taps (of
-// volumes) is summed over; samples of images take its place in memory, with one tap.
+// A convolution of 3 x 3 taps as products of matrices (graph/ops/tiled_convolution.hpp): every tile of results has 36 numbers per channel
+// of the image and of the result, and each of the 36 is a product with weights of its own.
 
 #include <cstdint>
 
 #include "exec/kernels/native/loops.hpp"
+#include "graph/ops/tiled_convolution.hpp"
 
 namespace rehearsal::exec::native {
 
-inline constexpr std::int64_t kWinogradPoints = 36, kWinogradTile = 4, kWinogradPatch = 6, kWinogradTaps = 9;
-/// Results of a product that lie side by side in memory, and the multiple of which there are.
-inline constexpr std::int64_t kWinogradPanel = 64, kWinogradLine = 16;
-
-/// Sizes of one convolution, forward; slices are what lies along the third axis.
-struct WinogradShape {
-  std::int64_t volumes = 1, image_slices = 1, slices = 1, taps = 1;       ///< taps: of the third axis
-  std::int64_t image_rows = 1, image_columns = 1, rows = 1, columns = 1;  ///< pixels of a slice
-  std::int64_t slice_low = 0, row_low = 0, column_low = 0;                ///< padding before the first
-  std::int64_t in = 1, out = 1;                                           ///< channels
-
-  [[nodiscard]] std::int64_t tile_rows() const { return (rows + kWinogradTile - 1) / kWinogradTile; }
-  [[nodiscard]] std::int64_t tile_columns() const { return (columns + kWinogradTile - 1) / kWinogradTile; }
-  /// Of weights: of each point, an inner number per tap and channel of the image, a panel of results after the other.
-  [[nodiscard]] std::int64_t inner() const { return taps * in; }
-  [[nodiscard]] std::int64_t padded_out() const { return (out + kWinogradLine - 1) / kWinogradLine * kWinogradLine; }
-  [[nodiscard]] std::int64_t weights_of_point() const { return inner() * padded_out(); }
-  [[nodiscard]] std::int64_t weight_numbers() const { return kWinogradPoints * weights_of_point(); }
-  [[nodiscard]] std::int64_t tiles() const { return volumes * slices * tile_rows() * tile_columns(); }
-  /// The convolution that takes gradients of results to gradients of the image: taps from the other end, channels exchanged.
-  [[nodiscard]] WinogradShape transposed() const;
-};
+using WinogradShape = graph::TiledConvolution;
+inline constexpr std::int64_t kWinogradPoints = WinogradShape::kPoints, kWinogradTile = WinogradShape::kTile,
+                              kWinogradPatch = WinogradShape::kPatch, kWinogradTaps = WinogradShape::kTaps;
+/// Results of a product that lie side by side in memory.
+inline constexpr std::int64_t kWinogradPanel = 64;
 
 /// Tiles that are made at once: slices [first_slice, + slices) of a volume, and of each rows of tiles [first_row, + rows).
 struct WinogradPart {

@@ -9,7 +9,7 @@ namespace rehearsal::exec::native {
 namespace {
 
 /// Taps that are exchanged with channels at once; with a panel of channels they fill a first-level cache.
-constexpr std::int64_t kTapsAtOnce = kMostWinogradTaps * kWinogradTaps;
+constexpr std::int64_t kTapsAtOnce = graph::kMostTiledTaps * kWinogradTaps;
 
 /// Rows of taps with a panel of channels each, and back.
 struct TapsRoom {

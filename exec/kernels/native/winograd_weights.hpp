@@ -5,9 +5,6 @@
 
 namespace rehearsal::exec::native {
 
-/// Along the third axis.
-inline constexpr std::int64_t kMostWinogradTaps = 16;
-
 /// Channels of results that lie side by side, and what they are padded to.
 struct WinogradPanel {
   std::int64_t first, count, width;
