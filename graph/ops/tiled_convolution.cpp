@@ -48,8 +48,11 @@ TiledConvolution sizes_of(const Attributes& attributes, const Shape& image, cons
   return s;
 }
 
-/// True where all that the tiles take is less than nine tenths of what the taps do.
-bool is_quicker(const TiledConvolution& s, std::int64_t to_move_weight) {
+/// True where all that the tiles take is less than nine tenths of what the taps do: of four images or of one volume, however many a rank
+/// has, so that plans which deal out samples differently compute alike.
+bool is_quicker(TiledConvolution s, bool volumes, std::int64_t to_move_weight) {
+  constexpr std::int64_t kImages = 4;
+  (volumes ? s.volumes : s.slices) = volumes ? 1 : kImages;
   const std::int64_t points = TiledConvolution::kPoints * s.tiles(), pixels = s.volumes * s.slices * s.rows * s.columns;
   const std::int64_t moved = points * (s.in + s.out) * kToMoveTile + s.weight_numbers() * to_move_weight;
   return 10 * (points * s.weights_of_point() + moved) < 9 * TiledConvolution::kTaps * s.inner() * s.out * pixels;
@@ -85,7 +88,7 @@ std::optional<TiledConvolution> tiled_convolution(const OpSchema& schema, const 
   }
   auto s = sizes_of(node.attributes, image, weights, windows);
   if (op->image == kResult) s = s.transposed();
-  if (std::min(s.in, s.out) >= TiledConvolution::kLine && is_quicker(s, op->to_move_weight)) return s;
+  if (std::min(s.in, s.out) >= TiledConvolution::kLine && is_quicker(s, image.size() == 5, op->to_move_weight)) return s;
   reason = "Winograd's tiles need 16 channels, and are not quicker with few pixels";
   return std::nullopt;
 }
