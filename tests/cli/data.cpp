@@ -46,7 +46,8 @@ TEST_CASE("pictures: one rank, two, a plan that splits them, and no thread that 
   CHECK(alone[0] != alone[3]);  // the first batch of the second epoch
   check_same(losses_of(rehearse(run + " --data-threads 0")), alone);
   check_same(losses_of(rehearse(run + " --plan dp=2", 2)), alone);
-  check_same(losses_of(rehearse(run + " --plan spatial=2x1", 2)), alone);
+  // In f64: the tiles of convolutions in f32 lie elsewhere in halves of a picture, and batch norms of four small ones amplify rounding.
+  check_same(losses_of(rehearse(run + " --dtype f64 --plan spatial=2x1", 2)), losses_of(rehearse(run + " --dtype f64")));
   check_same(losses_of(rehearse(run + " --plan pp=2", 2)), alone);
 }
 
