@@ -59,6 +59,12 @@ struct Plan {
   /// Ranks of `dp` that share out the experts of one copy of them: all of `ep`, where `ep` divides `dp`; else a part of it beside all of
   /// `cp`.
   [[nodiscard]] int expert_ranks() const { return dp % ep != 0 && ep % cp == 0 && dp % (ep / cp) == 0 ? ep / cp : std::gcd(dp, ep); }
+  /// Are experts left whole, and spread over the ranks of tensor parallelism, too? So where `ep` is more than data and context parallelism
+  /// have ranks for (Megatron-Core: expert_tensor_parallel_size of 1).
+  [[nodiscard]] bool has_whole_experts() const {
+    const int beside = ep / expert_ranks();
+    return beside != 1 && beside != cp && (beside == tp || beside == tp * cp);
+  }
   /// Ranks of `dp` over which `zero` shards: a number that divides those that have copies of everything.
   [[nodiscard]] int shard_ranks() const { return zero_group == 0 ? dp / expert_ranks() : std::gcd(dp / expert_ranks(), zero_group); }
   /// Are there several groups of replicas, each with a copy of what `zero` shards inside it?

@@ -7,7 +7,6 @@
 
 #include "base/join.hpp"
 #include "exchange/frameworks/export_rules.hpp"
-#include "predict/frameworks/groups.hpp"
 
 namespace rehearsal::exchange {
 namespace {
@@ -41,7 +40,7 @@ void deepspeed_cp(const TrainingJob& job, Sheet& sheet) {
 
 void deepspeed_ep(const TrainingJob& job, Sheet& sheet) {
   if (job.plan.ep == 1) return;
-  if (predict::frameworks::has_whole_experts(job.plan))
+  if (job.plan.has_whole_experts())
     return sheet.refuse("ep", "AutoEP takes the ranks of experts from those of dp", "use a degree that divides dp");
   sheet.set("expert_parallel.enabled", "true");
   sheet.set("expert_parallel.autoep_size", std::to_string(job.plan.ep));

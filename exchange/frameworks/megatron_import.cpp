@@ -7,7 +7,6 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "exchange/frameworks/imports.hpp"
-#include "predict/frameworks/groups.hpp"
 
 namespace rehearsal::exchange {
 namespace {
@@ -93,7 +92,7 @@ void read_degrees(MegatronReader& r, std::optional<int> ranks) {
                                std::to_string(all) + "; --ranks says how many there are");
   p.dp = static_cast<int>(all / of_replica);
   const auto inner = r.flags.whole("--expert-tensor-parallel-size").value_or(p.tp);
-  if (inner != p.tp && r.flags.has("--num-experts") && !(inner == 1 && predict::frameworks::has_whole_experts(p)))
+  if (inner != p.tp && r.flags.has("--num-experts") && !(inner == 1 && p.has_whole_experts()))
     r.found.refuse("--expert-tensor-parallel-size", "is " + std::to_string(inner) + ", and experts are split as the rest",
                    "use " + std::to_string(p.tp));
 }

@@ -5,7 +5,6 @@
 
 #include "exchange/frameworks/export_rules.hpp"
 #include "exchange/frameworks/zoo_reference.hpp"
-#include "predict/frameworks/groups.hpp"
 
 namespace rehearsal::exchange {
 namespace {
@@ -118,7 +117,7 @@ void require_divisors(const ZooChoice& choice, const plan::Plan& plan, Sheet& sh
   const auto experts = of(choice, "experts");
   if (plan.ep > 1 && experts == 0) return sheet.refuse("ep", "the model has no experts", "use ep=1");
   divides("ep", plan.ep, std::max(experts, std::int64_t{1}), "experts");
-  if (predict::frameworks::has_whole_experts(plan))
+  if (plan.has_whole_experts())
     sheet.set("--expert-tensor-parallel-size", "1");
   else
     divides("ep", plan.ep, std::int64_t{plan.dp} * plan.cp, "replicas and ranks of cp");

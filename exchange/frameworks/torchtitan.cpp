@@ -9,7 +9,6 @@
 #include "exchange/frameworks/zoo_reference.hpp"
 #include "plan/schedules/model_chunks.hpp"
 #include "plan/schedules/schedule.hpp"
-#include "predict/frameworks/groups.hpp"
 
 namespace rehearsal::exchange {
 namespace {
@@ -53,7 +52,7 @@ void titan_pp(const TrainingJob& job, Sheet& sheet) {
 void titan_ep(const TrainingJob& job, Sheet& sheet) {
   if (job.plan.ep == 1) return;
   const auto& p = job.plan;
-  if (p.tp > 1 && !(predict::frameworks::has_whole_experts(p) && p.ep % (p.tp * p.cp) == 0))
+  if (p.tp > 1 && !(p.has_whole_experts() && p.ep % (p.tp * p.cp) == 0))
     return sheet.refuse("ep", "it spreads experts over tp and cp first, where ours are split by tp", "use ep=1 or tp=1");
   if (job.plan.zero < 2) return sheet.refuse("ep", "it takes the ranks of experts from those that share parameters", "use zero=3");
   sheet.set("config.parallelism.expert_parallel_degree", std::to_string(job.plan.ep));

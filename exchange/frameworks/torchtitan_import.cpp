@@ -11,7 +11,6 @@
 #include "exchange/frameworks/imports.hpp"
 #include "exchange/frameworks/torchtitan_names.hpp"
 #include "plan/schedules/schedule.hpp"
-#include "predict/frameworks/groups.hpp"
 
 namespace rehearsal::exchange {
 namespace {
@@ -139,7 +138,7 @@ void read_degrees(TitanReader& r, std::optional<int> ranks) {
     throw BadInput(r.file, "its degrees do not multiply to " + std::to_string(ranks.value_or(0)) + " ranks, as --ranks says");
   p.dp = static_cast<int>(copies * among);
   const bool split = r.keys.text("parallelism.expert_tensor_parallel_degree").value_or("1") != "1";
-  if (p.ep > 1 && (split || (p.tp > 1 && !predict::frameworks::has_whole_experts(p))))
+  if (p.ep > 1 && (split || (p.tp > 1 && !p.has_whole_experts())))
     r.found.refuse("parallelism.expert_parallel_degree", "experts are spread over tensor parallel ranks, too, where ours are split",
                    "use 1");
   const auto reshard = r.keys.text("parallelism.fsdp_reshard_after_forward").value_or("default");

@@ -96,7 +96,7 @@ costmodel::Group experts_of(const platforms::Platform& platform, const Axes& mes
   const int beside = plan.ep / plan.expert_ranks();
   if (beside == 1) return group_along(platform, mesh, {"ep"});
   if (beside == plan.cp) return group_along(platform, mesh, {"ep", "cp"});
-  const int apart = has_whole_experts(plan) ? 1 : plan.tp;  // ranks from one that has experts to the next
+  const int apart = plan.has_whole_experts() ? 1 : plan.tp;  // ranks from one that has experts to the next
   const int devices = devices_of_a_node(platform), places = std::max(1, devices / apart), beyond = places % plan.ep;
   const bool whole = places < plan.ep || beyond == 0 || plan.ranks() <= devices;
   if (whole || room_for_whole_groups(platform, plan.ranks(), plan.ep * apart)) return {plan.ep, std::min(places, plan.ep)};
@@ -104,11 +104,6 @@ costmodel::Group experts_of(const platforms::Platform& platform, const Axes& mes
 }
 
 }  // namespace
-
-bool has_whole_experts(const plan::Plan& plan) {
-  const int beside = plan.ep / plan.expert_ranks();
-  return beside != 1 && beside != plan.cp && (beside == plan.tp || beside == plan.tp * plan.cp);
-}
 
 RankGroups groups_of(const platforms::Platform& platform, const plan::Plan& plan) {
   const auto mesh = plan::mesh_of(plan);

@@ -14,9 +14,6 @@ struct RankGroups {
   int nodes_of_stage = 1;             ///< that send to the next one
   int nodes = 1;                      ///< that the plan uses
 };
-/// Are experts left whole, and spread over the ranks of tensor parallelism, too? So where `ep` is more than data and context parallelism
-/// have ranks for (Megatron-Core: expert_tensor_parallel_size of 1).
-[[nodiscard]] bool has_whole_experts(const plan::Plan&);
 [[nodiscard]] RankGroups groups_of(const platforms::Platform&, const plan::Plan&);
 
 /// What replicas of one kind run on.

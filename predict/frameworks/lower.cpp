@@ -4,7 +4,6 @@
 #include <array>
 #include <map>
 
-#include "predict/frameworks/groups.hpp"
 #include "predict/frameworks/node_rows.hpp"
 
 namespace rehearsal::predict::frameworks {
@@ -137,7 +136,7 @@ class ExchangeCollector {
   /// Where tensor parallelism leaves experts whole, a token goes to theirs and back among all ranks that share them, and nowhere else.
   [[nodiscard]] bool travels_once(const plan::Conversion& c) const {
     const auto to_experts = [&](const plan::ConversionStep& step) { return axis_of(s_.sharding.axes[step.axis]) == ExchangeAxis::Expert; };
-    return has_whole_experts(s_.job.plan) && std::ranges::any_of(c.steps, to_experts);
+    return s_.job.plan.has_whole_experts() && std::ranges::any_of(c.steps, to_experts);
   }
 
   /// Ranks of tensor parallelism that have the same tokens for the experts: of a split sequence each sends its part, and what arrives is
@@ -274,7 +273,7 @@ void share_out(Part& part, double share, bool exchanges) {
 
 Degrees degrees_of(const FrameworkJob& job) {
   const auto& p = job.plan;
-  const bool whole = has_whole_experts(p);
+  const bool whole = p.has_whole_experts();
   return {job.micro_batch, p.tp, p.cp, whole ? p.ep / p.tp : p.ep, p.sequence_parallel && p.tp > 1, whole};
 }
 

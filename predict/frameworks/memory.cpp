@@ -160,7 +160,7 @@ class StageMemory {
       // Embeddings and what makes the logits are left as they are.
       const double frozen = part.repeated ? frozen_bytes(bytes.weights) : bytes.weights;
       add(count * (part.weights - part.expert_weights) + (job_.plan.pp > 1 ? copied_weights(part, count) : Weights{}), replicas, frozen);
-      const double holders = replicas * (has_whole_experts(job_.plan) ? job_.plan.tp : 1);
+      const double holders = replicas * (job_.plan.has_whole_experts() ? job_.plan.tp : 1);
       add(count * part.expert_weights, holders / job_.plan.ep, frozen);  // experts have copies on fewer ranks
       largest = std::max(largest, part.read_weights().all);
       const double ranks = keeps_whole_gradients(job_) ? 1 : replicas;

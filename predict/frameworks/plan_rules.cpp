@@ -7,7 +7,6 @@
 #include "plan/plan_keys.hpp"
 #include "plan/schedules/model_chunks.hpp"
 #include "predict/frameworks/framework_job.hpp"
-#include "predict/frameworks/groups.hpp"
 #include "predict/violations.hpp"
 
 namespace rehearsal::predict::frameworks {
@@ -47,7 +46,7 @@ void ep(const PlanQuestion& q, Violations& v) {
     v.push_back({"ep", std::to_string(q.plan.ep) + " ranks do not divide " + std::to_string(q.limits.experts) + " experts",
                  "use a degree that divides them"});
   const int beside = q.plan.ep / q.plan.expert_ranks();
-  if (beside != 1 && beside != q.plan.cp && !has_whole_experts(q.plan))
+  if (beside != 1 && beside != q.plan.cp && !q.plan.has_whole_experts())
     v.push_back({"ep",
                  std::to_string(q.plan.ep) + " ranks are no part of dp=" + std::to_string(q.plan.dp) + ",cp=" + std::to_string(q.plan.cp) +
                      ",tp=" + std::to_string(q.plan.tp),

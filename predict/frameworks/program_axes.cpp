@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "predict/frameworks/groups.hpp"
-
 namespace rehearsal::predict::frameworks {
 namespace {
 
@@ -31,7 +29,7 @@ std::uint8_t ProgramAxes::copies() const { return axis_among(program_, {"dp"}); 
 
 std::uint8_t ProgramAxes::of(ExchangeAxis axis) const {
   if (axis == ExchangeAxis::Expert && job_.plan.ep > job_.plan.expert_ranks()) {
-    if (has_whole_experts(job_.plan)) return axis_among(program_, {"ep", "cp", "tp"});
+    if (job_.plan.has_whole_experts()) return axis_among(program_, {"ep", "cp", "tp"});
     return axis_among(program_, {"ep", "cp"});
   }
   return axis_among(program_, {axis == ExchangeAxis::Tensor ? "tp" : axis == ExchangeAxis::Expert ? "ep" : "cp"});

@@ -303,9 +303,9 @@ TEST_CASE("experts that tensor parallelism does not split are whole, and spread 
   // They have one copy, as all ranks of the stage together; 8 devices of a node are the nearest ones.
   const auto groups = groups_of(s.job.platform, plan::parse_plan("dp=4,tp=2,ep=8"));
   CHECK((groups.expert.ranks == 8 && groups.expert.per_node == 8));
-  CHECK(has_whole_experts(plan::parse_plan("dp=4,cp=2,tp=2,ep=16")));
+  CHECK(plan::parse_plan("dp=4,cp=2,tp=2,ep=16").has_whole_experts());
   for (const auto* others : {"dp=8,tp=2,ep=8", "dp=4,cp=2,tp=2,ep=8", "dp=8,ep=8", "dp=12,ep=8"})
-    CHECK(!has_whole_experts(plan::parse_plan(others)));
+    CHECK(!plan::parse_plan(others).has_whole_experts());
 }
 
 }  // namespace
