@@ -65,4 +65,12 @@ bool follow_any(const plan::LocalNode& node, std::vector<Format>& inputs, std::v
   return true;
 }
 
+bool images_of_convolution(const plan::LocalNode& node, std::vector<Format>& inputs, std::vector<Format>& outputs) {
+  if (!is_image(node.inputs[0]->shape)) return false;
+  const bool weight_result = node.schema.name == "ConvGradWeight";
+  inputs[0] = Format::ChannelsLast;
+  (weight_result ? inputs[1] : outputs[0]) = Format::ChannelsLast;
+  return true;
+}
+
 }  // namespace rehearsal::exec

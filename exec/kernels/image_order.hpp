@@ -29,4 +29,7 @@ bool follow_result(const plan::LocalNode& node, std::vector<plan::Format>& input
 /// All operands and results channels-last when one operand is.
 bool follow_any(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs);
 
+/// Of Conv, ConvTranspose and their gradients: everything that is an image in channels-last order; false where operand 0 is none.
+bool images_of_convolution(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs);
+
 }  // namespace rehearsal::exec

@@ -5,6 +5,7 @@
 
 #include "costmodel/accelerator.hpp"
 #include "costmodel/attention_kernels.hpp"
+#include "costmodel/calibration.hpp"
 
 namespace rehearsal::predict::frameworks {
 namespace {
@@ -26,7 +27,7 @@ double product_of(const graph::Shape& s, std::size_t first, std::size_t last) {
 double winograd_saving(const graph::Shape& weight, const graph::Shape& result, const std::vector<std::int64_t>& strides) {
   if (weight.size() != 4 || weight[2] != weight[3] || (weight[2] != 3 && weight[2] != 5) || weight[1] < 16) return 1;
   if (std::any_of(strides.begin(), strides.end(), [](auto s) { return s != 1; })) return 1;
-  return std::min(result[2], result[3]) < 28 ? 2.25 : 2.7;
+  return std::min(result[2], result[3]) < 28 ? 2.25 : costmodel::kTiledSaving;
 }
 
 constexpr double kGroupedPenalty = 1.3, kGroupedBytes = 1.2;  // of grouped kernels over dense ones

@@ -14,9 +14,9 @@ namespace {
 constexpr int kVectorOfTiles = 32;
 
 /// Of each of the 36 points: results = numbers of the image x weights.
-void multiply(const WinogradShape& s, int threads, const WinogradNumbers& image, const float* weights, const WinogradNumbers& to) {
+void multiply(const TiledConvolution& s, int threads, const WinogradNumbers& image, const float* weights, const WinogradNumbers& to) {
   const std::int64_t panels = panels_of(s), rows = to.slices * to.tiles;
-  parallel_items(threads, kWinogradPoints * panels, 1, [&](std::int64_t item) {
+  parallel_items(threads, TiledConvolution::kPoints * panels, 1, [&](std::int64_t item) {
     const WinogradPanel panel = panel_of(s, item % panels);
     const std::int64_t point = item / panels;
     const float* b = weights + point * s.weights_of_point() + panel.first * s.inner();
@@ -53,9 +53,9 @@ struct WinogradTeam {
 
 /// Numbers of one part's tiles.
 struct WinogradRoom {
-  WinogradRoom(const WinogradShape& shape, const WinogradParts& parts, float* first)
+  WinogradRoom(const TiledConvolution& shape, const WinogradParts& parts, float* first)
       : s(shape), image(first), result(first + parts.image_numbers()) {}
-  const WinogradShape& s;
+  const TiledConvolution& s;
   float *image, *result;
   [[nodiscard]] WinogradNumbers of_image(const WinogradPart& part) const {
     return {image, part.slices + s.taps - 1, part.rows * s.tile_columns(), s.in};
@@ -65,7 +65,7 @@ struct WinogradRoom {
   }
 };
 
-void convolve(const WinogradShape& s, int threads, const Operands& o, float* weights) {
+void convolve(const TiledConvolution& s, int threads, const Operands& o, float* weights) {
   const WinogradParts parts(s, kNumbersOfThread);
   const WinogradTeam team(parts.count(), threads);
   (o.turned ? take_turned_winograd_weights : take_winograd_weights)(s, threads, o.weights, weights);
@@ -86,10 +86,10 @@ struct WeightSum {
 };
 
 /// Of each point: sum += numbers of the image, transposed, x those of the gradient; rows of weights are padded_out() apart.
-void multiply_gradient(const WinogradShape& s, int threads, const WinogradNumbers& image, const WinogradNumbers& gradient,
+void multiply_gradient(const TiledConvolution& s, int threads, const WinogradNumbers& image, const WinogradNumbers& gradient,
                        const WeightSum& sum) {
   const std::int64_t panels = panels_of(s), tiles = gradient.slices * gradient.tiles;
-  parallel_items(threads, kWinogradPoints * s.taps * panels, 1, [&](std::int64_t item) {
+  parallel_items(threads, TiledConvolution::kPoints * s.taps * panels, 1, [&](std::int64_t item) {
     const WinogradPanel panel = panel_of(s, item % panels);
     const std::int64_t point = item / panels / s.taps, tap = item / panels % s.taps;
     loops().attention.product({s.in, panel.count, tiles, 1, s.in, s.out, s.padded_out(), tiles * s.out - panel.first, sum.adds},
@@ -100,14 +100,14 @@ void multiply_gradient(const WinogradShape& s, int threads, const WinogradNumber
 }
 
 /// A gradient of weights is added up in so many sums of parts, whatever the number of threads: their numbers are few beside those of tiles.
-std::int64_t sums_of(const WinogradShape& s, const WinogradParts& parts) {
+std::int64_t sums_of(const TiledConvolution& s, const WinogradParts& parts) {
   constexpr std::int64_t kMost = 8, kTilesPerWeight = 4;
-  const std::int64_t tiles = kWinogradPoints * s.tiles() * (s.in + s.out);
+  const std::int64_t tiles = TiledConvolution::kPoints * s.tiles() * (s.in + s.out);
   return std::clamp<std::int64_t>(tiles / (kTilesPerWeight * s.weight_numbers()), 1, std::min(kMost, parts.count()));
 }
 
 /// Of the call's node, which was found to suit when the kernel was made.
-WinogradShape shape_of(const Call& call) {
+TiledConvolution shape_of(const Call& call) {
   std::string reason;
   return *graph::tiled_convolution(call.problem.schema, call.problem.view(), reason);
 }
@@ -148,7 +148,7 @@ void run_weight_gradient(const Call& call) {
   put_winograd_weights(s, call.threads(), {workspace, team.things}, call.out<float>());
 }
 
-std::int64_t workspace_numbers(const WinogradShape& s, bool of_weights, int threads) {
+std::int64_t workspace_numbers(const TiledConvolution& s, bool of_weights, int threads) {
   const WinogradParts parts(s, kNumbersOfThread);
   const std::int64_t sums = sums_of(s, parts);
   return (of_weights ? sums : 1) * s.weight_numbers() + WinogradTeam(of_weights ? sums : parts.count(), threads).members * parts.numbers();
@@ -167,17 +167,10 @@ std::unique_ptr<Kernel> make_winograd(const KernelRequest& request, std::string&
   return make_kernel(request, kBody, numbers * static_cast<std::int64_t>(sizeof(float)));
 }
 
-bool images_of_winograd(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
-  if (node.inputs[0]->shape.size() < 4) return false;
-  inputs[0] = plan::Format::ChannelsLast;
-  (node.schema.name == "ConvGradWeight" ? inputs[1] : outputs[0]) = plan::Format::ChannelsLast;
-  return true;
-}
-
 constexpr KernelRow kWinogradRows[] = {
-    {"Conv", "native:winograd", make_winograd<run_forward>, images_of_winograd},
-    {"ConvGradInput", "native:winograd", make_winograd<run_image_gradient>, images_of_winograd},
-    {"ConvGradWeight", "native:winograd", make_winograd<run_weight_gradient>, images_of_winograd},
+    {"Conv", "native:winograd", make_winograd<run_forward>, images_of_convolution},
+    {"ConvGradInput", "native:winograd", make_winograd<run_image_gradient>, images_of_convolution},
+    {"ConvGradWeight", "native:winograd", make_winograd<run_weight_gradient>, images_of_convolution},
 };
 
 }  // namespace

@@ -14,12 +14,13 @@ constexpr std::int64_t kFewestTiles = 96;
 constexpr std::int64_t kSlicesWithTaps = 4;
 
 /// One plane of pixels.
-struct Plane {
+struct PixelPlane {
   std::int64_t rows, columns, channels;
+  [[nodiscard]] std::int64_t elements() const { return rows * columns * channels; }
 };
 
 /// size x size pixels from (row, column) on, of which those outside of the plane are 0.
-void copy_patch(const Plane& p, const float* pixels, std::int64_t row, std::int64_t column, const Patch& to) {
+void copy_patch(const PixelPlane& p, const float* pixels, std::int64_t row, std::int64_t column, const Patch& to) {
   const std::int64_t size = to.row / to.column;
   std::fill_n(to.first, size * to.row, 0.0F);
   const std::int64_t first = std::max<std::int64_t>(0, -column), last = std::min(size, p.columns - column);
@@ -32,7 +33,7 @@ void copy_patch(const Plane& p, const float* pixels, std::int64_t row, std::int6
 /// Transforms size x size pixels where they lie, or a copy of them at the edge.
 class PatchReader {
  public:
-  PatchReader(const Plane& plane, std::int64_t size, WinogradLoops::Transform transform)
+  PatchReader(const PixelPlane& plane, std::int64_t size, WinogradLoops::Transform transform)
       : p_(plane), size_(size), transform_(transform), room_(static_cast<std::size_t>(size * size * plane.channels)) {}
 
   void read(const float* pixels, std::int64_t row, std::int64_t column, const Patch& to) {
@@ -46,7 +47,7 @@ class PatchReader {
   }
 
  private:
-  Plane p_;
+  PixelPlane p_;
   std::int64_t size_;
   WinogradLoops::Transform transform_;
   std::vector<float> room_;
@@ -54,8 +55,8 @@ class PatchReader {
 
 }  // namespace
 
-WinogradParts::WinogradParts(const WinogradShape& s, std::int64_t numbers) : s_(s) {
-  const std::int64_t of_tile = kWinogradPoints * (s.in + s.out), of_slice = s.tile_rows() * s.tile_columns();
+WinogradParts::WinogradParts(const TiledConvolution& s, std::int64_t numbers) : s_(s) {
+  const std::int64_t of_tile = TiledConvolution::kPoints * (s.in + s.out), of_slice = s.tile_rows() * s.tile_columns();
   const std::int64_t tiles = std::max(kFewestTiles, std::max(numbers, s.weight_numbers()) / of_tile);
   const auto deal = [](std::int64_t all, std::int64_t most, std::int64_t& parts) {
     const std::int64_t at_once = std::clamp<std::int64_t>(most, 1, all);
@@ -72,54 +73,54 @@ WinogradPart WinogradParts::part(std::int64_t number) const {
           std::clamp<std::int64_t>(s_.tile_rows() - row, 0, rows_)};
 }
 
-void WinogradTiles::take_image(const WinogradPart& part, const float* image, const WinogradNumbers& to) const {
-  const Plane plane{s_.image_rows, s_.image_columns, s_.in};
+template <class Make>
+void WinogradTiles::walk(const WinogradPart& part, const WinogradNumbers& numbers, const Make& make) const {
   const std::int64_t columns = s_.tile_columns();
-  parallel_ranges(threads_, to.slices * to.tiles, 1, [&](std::int64_t first, std::int64_t last) {
-    PatchReader reader(plane, kWinogradPatch, loops().winograd.image);
-    for (std::int64_t i = first; i < last; ++i) {
-      const Patch tile{to.tile(i), kWinogradPatch * to.point(), to.point()};
-      const std::int64_t slice = part.first_slice + i / to.tiles - s_.slice_low;
-      if (slice < 0 || slice >= s_.image_slices) {
-        for (std::int64_t p = 0; p < kWinogradPoints; ++p) std::fill_n(tile.first + p * to.point(), s_.in, 0.0F);
-        continue;
-      }
-      const float* pixels = image + (part.volume * s_.image_slices + slice) * plane.rows * plane.columns * s_.in;
-      const std::int64_t row = part.first_row + i % to.tiles / columns, column = i % columns;
-      reader.read(pixels, row * kWinogradTile - s_.row_low, column * kWinogradTile - s_.column_low, tile);
-    }
+  parallel_ranges(threads_, numbers.slices * numbers.tiles, 1, [&](std::int64_t first, std::int64_t last) {
+    auto visit = make();
+    for (std::int64_t i = first; i < last; ++i)
+      visit(Place{numbers.patch(i), part.first_slice + i / numbers.tiles,
+                  (part.first_row + i % numbers.tiles / columns) * TiledConvolution::kTile, i % columns * TiledConvolution::kTile});
+  });
+}
+
+void WinogradTiles::take_image(const WinogradPart& part, const float* image, const WinogradNumbers& to) const {
+  const PixelPlane plane{s_.image_rows, s_.image_columns, s_.in};
+  walk(part, to, [&] {
+    return [&, reader = PatchReader(plane, TiledConvolution::kPatch, loops().winograd.image)](const Place& tile) mutable {
+      const std::int64_t slice = tile.slice - s_.slice_low;
+      if (slice >= 0 && slice < s_.image_slices)
+        return reader.read(image + (part.volume * s_.image_slices + slice) * plane.elements(), tile.row - s_.row_low,
+                           tile.column - s_.column_low, tile.numbers);
+      for (std::int64_t p = 0; p < TiledConvolution::kPoints; ++p) std::fill_n(tile.numbers.first + p * tile.numbers.column, s_.in, 0.0F);
+    };
   });
 }
 
 void WinogradTiles::take_gradient(const WinogradPart& part, const float* gradient, const WinogradNumbers& to) const {
-  const Plane plane{s_.rows, s_.columns, s_.out};
-  const std::int64_t columns = s_.tile_columns();
-  parallel_ranges(threads_, to.slices * to.tiles, 1, [&](std::int64_t first, std::int64_t last) {
-    PatchReader reader(plane, kWinogradTile, loops().winograd.gradient);
-    for (std::int64_t i = first; i < last; ++i) {
-      const float* pixels = gradient + (part.volume * s_.slices + part.first_slice + i / to.tiles) * plane.rows * plane.columns * s_.out;
-      const std::int64_t row = part.first_row + i % to.tiles / columns, column = i % columns;
-      reader.read(pixels, row * kWinogradTile, column * kWinogradTile, {to.tile(i), kWinogradPatch * to.point(), to.point()});
-    }
+  const PixelPlane plane{s_.rows, s_.columns, s_.out};
+  walk(part, to, [&] {
+    return [&, reader = PatchReader(plane, TiledConvolution::kTile, loops().winograd.gradient)](const Place& tile) mutable {
+      reader.read(gradient + (part.volume * s_.slices + tile.slice) * plane.elements(), tile.row, tile.column, tile.numbers);
+    };
   });
 }
 
 void WinogradTiles::put_result(const WinogradPart& part, const WinogradNumbers& from, const float* bias, float* result) const {
-  const std::int64_t columns = s_.tile_columns(), below = s_.columns * s_.out;
-  parallel_ranges(threads_, from.slices * from.tiles, 1, [&](std::int64_t first, std::int64_t last) {
-    std::vector<float> room(static_cast<std::size_t>(kWinogradTile * kWinogradTile * s_.out));
-    for (std::int64_t i = first; i < last; ++i) {
-      const std::int64_t row = (part.first_row + i % from.tiles / columns) * kWinogradTile, column = i % columns * kWinogradTile;
-      float* y = result + ((part.volume * s_.slices + part.first_slice + i / from.tiles) * s_.rows + row) * below + column * s_.out;
-      const std::int64_t rows = std::min(kWinogradTile, s_.rows - row), width = std::min(kWinogradTile, s_.columns - column);
-      const bool whole = rows == kWinogradTile && width == kWinogradTile;
-      const Patch to = whole ? Patch{y, below, s_.out} : Patch{room.data(), kWinogradTile * s_.out, s_.out};
-      loops().winograd.result({from.tile(i), kWinogradPatch * from.point(), from.point()}, to, s_.out);
+  constexpr auto kTile = TiledConvolution::kTile;
+  const std::int64_t below = s_.columns * s_.out;
+  walk(part, from, [&] {
+    return [&, room = std::vector<float>(static_cast<std::size_t>(kTile * kTile * s_.out))](const Place& tile) mutable {
+      float* y = result + ((part.volume * s_.slices + tile.slice) * s_.rows + tile.row) * below + tile.column * s_.out;
+      const std::int64_t rows = std::min(kTile, s_.rows - tile.row), width = std::min(kTile, s_.columns - tile.column);
+      const bool whole = rows == kTile && width == kTile;
+      const Patch to = whole ? Patch{y, below, s_.out} : Patch{room.data(), kTile * s_.out, s_.out};
+      loops().winograd.result({tile.numbers.first, tile.numbers.row, tile.numbers.column}, to, s_.out);
       for (std::int64_t r = 0; r < rows; ++r) {
         if (!whole) std::copy_n(to.first + r * to.row, width * s_.out, y + r * below);
         for (std::int64_t c = 0; bias != nullptr && c < width; ++c) loops().f32.add(y + r * below + c * s_.out, bias, s_.out);
       }
-    }
+    };
   });
 }
 

@@ -9,9 +9,8 @@
 
 namespace rehearsal::exec::native {
 
-using WinogradShape = graph::TiledConvolution;
-inline constexpr std::int64_t kWinogradPoints = WinogradShape::kPoints, kWinogradTile = WinogradShape::kTile,
-                              kWinogradPatch = WinogradShape::kPatch, kWinogradTaps = WinogradShape::kTaps;
+using graph::TiledConvolution;
+
 /// Results of a product that lie side by side in memory.
 inline constexpr std::int64_t kWinogradPanel = 64;
 
@@ -23,17 +22,19 @@ struct WinogradPart {
 /// How the tiles are dealt out. A part has about so many numbers, but no fewer than the weights, which every part reads.
 class WinogradParts {
  public:
-  WinogradParts(const WinogradShape& shape, std::int64_t numbers);
+  WinogradParts(const TiledConvolution& shape, std::int64_t numbers);
 
   [[nodiscard]] std::int64_t count() const { return s_.volumes * of_volume_ * of_slice_; }
   [[nodiscard]] WinogradPart part(std::int64_t number) const;
   /// Room for one part's numbers of the image, of the result, and of both.
-  [[nodiscard]] std::int64_t image_numbers() const { return kWinogradPoints * (slices_ + s_.taps - 1) * rows_ * s_.tile_columns() * s_.in; }
-  [[nodiscard]] std::int64_t result_numbers() const { return kWinogradPoints * slices_ * rows_ * s_.tile_columns() * s_.out; }
+  [[nodiscard]] std::int64_t image_numbers() const {
+    return TiledConvolution::kPoints * (slices_ + s_.taps - 1) * rows_ * s_.tile_columns() * s_.in;
+  }
+  [[nodiscard]] std::int64_t result_numbers() const { return TiledConvolution::kPoints * slices_ * rows_ * s_.tile_columns() * s_.out; }
   [[nodiscard]] std::int64_t numbers() const { return image_numbers() + result_numbers(); }
 
  private:
-  WinogradShape s_;
+  TiledConvolution s_;
   std::int64_t slices_ = 1, rows_ = 1;         ///< of tiles, of a part
   std::int64_t of_volume_ = 1, of_slice_ = 1;  ///< parts
 };
@@ -44,13 +45,14 @@ struct WinogradNumbers {
   std::int64_t slices, tiles;  ///< tiles of a slice
   std::int64_t channels;
   [[nodiscard]] std::int64_t point() const { return slices * tiles * channels; }
-  [[nodiscard]] float* tile(std::int64_t number) const { return first + number * channels; }
+  /// Of a tile: the points, 6 x 6.
+  [[nodiscard]] Patch patch(std::int64_t tile) const { return {first + tile * channels, TiledConvolution::kPatch * point(), point()}; }
 };
 
 /// Walks over tiles with so many threads.
 class WinogradTiles {
  public:
-  WinogradTiles(const WinogradShape& shape, int threads) : s_(shape), threads_(threads) {}
+  WinogradTiles(const TiledConvolution& shape, int threads) : s_(shape), threads_(threads) {}
 
   /// The part's patches of the image, with the slices that its taps reach; zeros where it ends.
   void take_image(const WinogradPart& part, const float* image, const WinogradNumbers& to) const;
@@ -60,7 +62,16 @@ class WinogradTiles {
   void put_result(const WinogradPart& part, const WinogradNumbers& from, const float* bias, float* result) const;
 
  private:
-  WinogradShape s_;
+  /// One tile: its numbers, and where the first of its results is.
+  struct Place {
+    Patch numbers;
+    std::int64_t slice, row, column;
+  };
+  /// make() is called once for each thread, and what it returns with the place of every tile.
+  template <class Make>
+  void walk(const WinogradPart&, const WinogradNumbers&, const Make& make) const;
+
+  TiledConvolution s_;
   int threads_;
 };
 

@@ -9,13 +9,13 @@ namespace rehearsal::exec::native {
 struct WinogradPanel {
   std::int64_t first, count, width;
 };
-[[nodiscard]] WinogradPanel panel_of(const WinogradShape& s, std::int64_t number);
-[[nodiscard]] std::int64_t panels_of(const WinogradShape& s);
+[[nodiscard]] WinogradPanel panel_of(const TiledConvolution& s, std::int64_t number);
+[[nodiscard]] std::int64_t panels_of(const TiledConvolution& s);
 
 /// From w [out, in, taps, 3, 3].
-void take_winograd_weights(const WinogradShape& s, int threads, const float* w, float* to);
+void take_winograd_weights(const TiledConvolution& s, int threads, const float* w, float* to);
 /// From w [in, out, taps, 3, 3] of the convolution that this one is the transposed of.
-void take_turned_winograd_weights(const WinogradShape& s, int threads, const float* w, float* to);
+void take_turned_winograd_weights(const TiledConvolution& s, int threads, const float* w, float* to);
 
 /// Gradients of the points, in so many parts one behind the other; rows of weights are padded_out() apart.
 struct WinogradSums {
@@ -23,6 +23,6 @@ struct WinogradSums {
   std::int64_t count;
 };
 /// To w [out, in, taps, 3, 3].
-void put_winograd_weights(const WinogradShape& s, int threads, const WinogradSums& from, float* w);
+void put_winograd_weights(const TiledConvolution& s, int threads, const WinogradSums& from, float* w);
 
 }  // namespace rehearsal::exec::native

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "exec/kernels/image_order.hpp"
 #include "exec/kernels/onednn/families.hpp"
 #include "exec/kernels/onednn/onednn_versions.hpp"
 #include "exec/kernels/onednn/primitive.hpp"
@@ -163,16 +164,6 @@ template <Make kMake>
 std::unique_ptr<Kernel> make(const KernelRequest& request, std::string& reason) {
   if (!takes(request, reason)) return nullptr;
   return or_refuse(request.threads, reason, [&] { return kMake(request); });
-}
-
-/// Everything that is an image in channels-last order.
-bool images_of_convolution(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
-  const auto rank = node.inputs[0]->shape.size();
-  if (rank < 3 || rank > 5) return false;
-  const bool weight_result = node.schema.name == "ConvGradWeight";
-  inputs[0] = plan::Format::ChannelsLast;
-  (weight_result ? inputs[1] : outputs[0]) = plan::Format::ChannelsLast;
-  return true;
 }
 
 constexpr KernelRow kConvolutionRows[] = {
