@@ -163,6 +163,14 @@ TEST_CASE("names that hold another network's name are not taken for it") {
   CHECK(model_of(record(R"({"name": "RegNetY-16GF"})", "{}")).zoo == "regnety_160");
 }
 
+TEST_CASE("recurrent translators compute the padding of their batches, and count tokens without it") {
+  // 26 and 28 tokens in batches of which eight tenths are tokens: 32.5 and 35 time steps for 54 tokens.
+  const auto model = model_of(record(R"({"name": "gnmt_v2"})", "{}"));
+  CHECK(model.values.at("enc_seq") == 33);
+  CHECK(model.values.at("dec_seq") == 35);
+  CHECK(model.seq == 54);
+}
+
 TEST_CASE("replicas are counted with or without those that experts are spread over") {
   const auto dp = [](const char* plan) { return job_of(record(kGpt, plan)).plan.dp; };
   CHECK(dp(R"({"dp": 8, "ep": 4, "global_batch": 8})") == 8);
