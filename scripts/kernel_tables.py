@@ -44,12 +44,12 @@ def device(name):
     return {"units": d["compute_units"], "peaks": peaks, "bandwidth": number(d["memory_bandwidth"]) * 1e9}
 
 
-def quickest(folder, system, kind, table, shape, wanted, least=2):
-    """Columns of `shape` and seconds of the kernels that `wanted` (columns -> mask) keeps, sorted by shape: of every shape the quickest
-    library, where at least `least` measured it (or one alone has the table); with `least` 2 and more their newest releases, else all.
+def quickest(folder, system, kind, table, shape, wanted, libraries=LIBRARIES):
+    """Columns of `shape` and seconds of the kernels that `wanted` (columns -> mask) keeps, sorted by shape: of every shape the quickest of
+    `libraries`, of several their newest releases, where at least two measured it (or one alone has the table); of one all its releases.
     None where nothing is there."""
-    seconds = {}
-    for library in LIBRARIES:
+    seconds, least = {}, min(2, len(libraries))
+    for library in libraries:
         files = sorted(glob.glob(f"{folder}/systems/data/{system}/{kind}/{library}/*/{table}.parquet"))
         for path in files[-1:] if least > 1 else files:
             read = parquet.read_table(path)
