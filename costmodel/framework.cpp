@@ -31,6 +31,7 @@ constexpr Flag kFlags[] = {
     {"gradient_overlap", &FrameworkProfile::gradient_overlap},
     {"tuned_overlap", &FrameworkProfile::tuned_overlap},
     {"gathers_in_computing_type", &FrameworkProfile::gathers_in_computing_type},
+    {"gathers_fp8", &FrameworkProfile::gathers_fp8},
     {"tensor_overlap", &FrameworkProfile::tensor_overlap},
     {"dispatches_by_node", &FrameworkProfile::dispatches_by_node},
     {"launches_each_expert", &FrameworkProfile::launches_each_expert},

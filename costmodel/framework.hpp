@@ -72,6 +72,7 @@ struct FrameworkProfile {
   bool captures_experts = false;
   bool interleaves = false;               ///< default recipes cut stages into chunks
   bool tied_embedding_reduction = false;  ///< first and last stage add their embedding gradients
+  bool gathers_fp8 = false;               ///< sharded weights of fp8 products with a scale per tensor are gathered in 8 bits
   bool gathers_layerwise = true;          ///< sharded parameters are prefetched a layer ahead
   bool sharded_after_all_reduce = false;  ///< ZeRO-1 reduces whole gradients, then gathers parameters
   bool reduces_in_fp32 = false;           ///< sharded gradients of a 16-bit step are reduced in fp32

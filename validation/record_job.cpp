@@ -234,6 +234,13 @@ std::optional<std::string> known_optimizer(const Record& r) {
   return row == std::end(kRows) ? std::nullopt : std::optional(std::string(row->optimizer));
 }
 
+/// What torchao's recipes say of their all-gather.
+std::optional<bool> fp8_gather(const Record& r) {
+  const auto text = r.plan.text("quantisation");
+  if (!holds(text, "all-gather")) return std::nullopt;
+  return holds_any(text, {"float8 all-gather", "f8 all-gather"});
+}
+
 std::string optimizer_of(const Record& r, const RecordJob& job) {
   if (job.model.block_alone) return "none";
   return known_optimizer(r).value_or(job.model.sequence ? "adam" : "sgd");
@@ -280,6 +287,7 @@ void set_modes(const Record& r, RecordJob& job) {
   const auto overlap = r.plan.text("overlap");
   p.overlap = (!r.plan.has("grad_bucketing") || r.plan.truth("grad_bucketing")) && overlap != "none";
   recipe.keeps_gathered = r.plan.text("sharding") == "shard_grad_op";
+  recipe.fp8_gather = fp8_gather(r);
   if (r.plan.text("mixed_precision_mode") == "default") recipe.fp32_reduction = true;
   if (r.plan.number("tp_overlap")) recipe.tensor_overlap = r.plan.truth("tp_overlap");
   if (holds(overlap, "tp")) recipe.tensor_overlap = true;

@@ -19,6 +19,7 @@ struct Recipe {
   bool chunked_loss = false;           ///< logits are made and used chunk by chunk, in one kernel with the loss
   bool fused_kernels = false;          ///< norms, positions, gates and loss are a kernel each (Liger, Unsloth), whatever the framework does
   bool update_in_backward = false;     ///< every weight is updated as soon as its gradient is there, which goes then
+  std::optional<bool> fp8_gather;      ///< weights of fp8 products are gathered in 8 bits; left out: as the framework does
   bool keeps_gathered = false;         ///< ZeRO-3 that gathers parameters once a step (SHARD_GRAD_OP)
   std::optional<bool> fp32_reduction;  ///< sharded gradients are reduced in fp32; left out: as the framework does
   std::optional<bool> tensor_overlap;  ///< sums of tensor parallelism hide behind products; left out: as the framework does

@@ -37,7 +37,6 @@ class RoleWriter : private PricedRole {
         model_(model),
         axes_(job_, program),
         timer_(*place.timer),
-        element_bytes_(job_.precision_on(place.group).element_bytes),
         gradient_bytes_(gradient_bytes(job_, job_.precision_on(place.group))),
         bucket_elements_(bucket_elements(job_, job_.precision_on(place.group))) {
     role_.stage = stage_ = place.stage;
@@ -252,7 +251,7 @@ class RoleWriter : private PricedRole {
     std::size_t waiting = 0;
     auto unit_node = graph::NodeId::None;
     const auto gather = [&](double elements) {
-      auto i = collective_instruction(CollectiveKind::AllGather, axes_.shards(), elements * weight_bytes(), Stream::Collective);
+      auto i = collective_instruction(CollectiveKind::AllGather, axes_.shards(), elements * timer_.gathered_bytes(), Stream::Collective);
       i.node = unit_node;
       const auto place = emit(prologue_, std::move(i), alone(timer_.parameter_gather(elements)));
       for (; waiting > 0; --waiting) places.emplace_back(place);
@@ -339,8 +338,6 @@ class RoleWriter : private PricedRole {
     return ahead ? ready : std::optional(place);
   }
 
-  [[nodiscard]] double weight_bytes() const { return element_bytes_ == 2 ? 2 : 4; }
-
   // ---- the end of a step
 
   /// All gradients of a stage, where they do not travel beside the backward pass.
@@ -366,7 +363,8 @@ class RoleWriter : private PricedRole {
     exchange_tied_embedding(update.after);
     emit(update_, std::move(update), alone(timer_.update(weights, tensors)));
     if (gathers_once() && !overlaps(job_))
-      emit(update_, collective_instruction(CollectiveKind::AllGather, axes_.shards(), weights.trained * weight_bytes(), Stream::Compute),
+      emit(update_,
+           collective_instruction(CollectiveKind::AllGather, axes_.shards(), weights.trained * timer_.gathered_bytes(), Stream::Compute),
            alone(timer_.parameter_gather(weights.trained)));
     if (const double seconds = timer_.coordination(); seconds > 0)
       emit(update_, collective_instruction(CollectiveKind::Broadcast, axes_.replicas(), 1, Stream::Compute), alone(seconds));
@@ -407,7 +405,7 @@ class RoleWriter : private PricedRole {
   const FoldedModel& model_;
   ProgramAxes axes_;
   const StepTimer& timer_;
-  double element_bytes_, gradient_bytes_, bucket_elements_;
+  double gradient_bytes_, bucket_elements_;
   std::uint16_t prologue_ = 0, update_ = 0;
   std::vector<std::uint16_t> forward_, backward_, weights_;  ///< by own chunk
   std::optional<Dependency> last_, last_of_forward_;         ///< kernels

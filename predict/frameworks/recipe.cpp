@@ -124,6 +124,8 @@ constexpr RecipeRow kRecipe[] = {
      set_switch<&Recipe::tensor_overlap>},
     {"fp32_reduction", "on|off", "zero=3 scatters 16-bit gradients in 32 bits (default: as the framework does)",
      set_switch<&Recipe::fp32_reduction>},
+    {"fp8_gather", "on|off", "sharded weights of fp8 products are gathered in 8 bits (default: as the framework does)",
+     set_switch<&Recipe::fp8_gather>},
     {"keeps_gathered", "on|off", "zero=3 gathers once for both passes (SHARD_GRAD_OP)", set_switch<&Recipe::keeps_gathered>},
     {"offload_layers", "N", "blocks that offload=activations moves (default: all)", set_offloaded_blocks},
     {"packed", "tokens|FILE", "sequences are documents of that length, or of the lengths in FILE (one a line), that do not see each other",
@@ -213,6 +215,8 @@ std::vector<std::string> choices_without_effect(const FrameworkJob& job, const M
   };
   add(recipe.fp32_reduction.has_value(), "fp32_reduction", gathers_every_pass(job) && job.precision_on(0).element_bytes == 2,
       "it says in what zero=3 without stages scatters gradients of 16-bit arithmetic, and here it scatters none");
+  add(recipe.fp8_gather.has_value(), "fp8_gather", plan.zero > 0 && has_fp8_weights(job.precision_on(0)),
+      "it says how zero=1 and above gathers weights that fp8 products read, with scales per tensor or block");
   add(recipe.tensor_overlap.value_or(false), "tensor_overlap", plan.tp > 1, "nothing is split by tensors (tp=1)");
   add(recipe.parallel_blocks, "parallel_blocks", plan.tp > 1, "nothing is summed over tp (tp=1)");
   add(recipe.keeps_gathered, "keeps_gathered", plan.zero == 3, "parameters are gathered under zero=3 alone");

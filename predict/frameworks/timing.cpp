@@ -80,8 +80,19 @@ StepTimer::StepTimer(const ModelParts& model, const FrameworkJob& job, const cos
       groups_(groups_of(job.platform, job.plan)),
       rates_(costmodel::rates_of(device_, precision_, {job.profile, model.capture.launch, model.image}, c)),
       memory_(costmodel::memory_rate(device_, c)),
+      gathered_bytes_(mean_gathered_bytes()),
       slowdown_(1 + c[C::Spread] * std::log2(groups_.nodes)) {
   time_parts();
+}
+
+double StepTimer::mean_gathered_bytes() const {
+  double bytes = 0, parameters = 0;
+  for (const auto& part : model_.parts) {
+    const double trained = part.repeats * part.weights.trained;
+    bytes += trained * frameworks::gathered_bytes(job_, precision_, part.repeated);
+    parameters += trained;
+  }
+  return parameters > 0 ? bytes / parameters : frameworks::gathered_bytes(job_, precision_, false);
 }
 
 void StepTimer::time_parts() {
@@ -120,9 +131,8 @@ void StepTimer::time(const Part& part, Recomputed recompute, PartTime& t) const 
   t.segments = segments_of(job_.plan.recompute.rule == plan::RecomputeRule::FullExceptLast ? LaunchQueue{} : t.again.queue, all, t.ready);
   t.weight_segments = segments_of({}, weights, t.ready);
   if (!gathers_every_pass(job_)) return;
-  const double weight_bytes = precision_.element_bytes == 2 ? 2 : 4;
-  const double wire_bytes =
-      job_.recipe.fp32_reduction.value_or(job_.profile.reduces_in_fp32) && precision_.element_bytes == 2 ? 4 : weight_bytes;
+  const double weight_bytes = frameworks::gathered_bytes(job_, precision_, part.repeated);
+  const double wire_bytes = precision_.element_bytes == 2 && !job_.recipe.fp32_reduction.value_or(job_.profile.reduces_in_fp32) ? 2 : 4;
   const double pieces = job_.profile.gathers_layerwise ? 1 : kOperatorGathers;
   const double frozen_bytes = part.repeated && job_.recipe.frozen_bytes > 0 ? job_.recipe.frozen_bytes : weight_bytes;
   const auto read = part.read_weights();
@@ -271,7 +281,7 @@ double StepTimer::reduction(double elements) const {
 }
 
 double StepTimer::parameter_gather(double elements) const {
-  return collective(CollectiveKind::AllGather, elements * (precision_.element_bytes == 2 ? 2 : 4), groups_.shards);
+  return collective(CollectiveKind::AllGather, elements * gathered_bytes_, groups_.shards);
 }
 
 double StepTimer::send(double bytes) const {
@@ -344,6 +354,16 @@ double StepTimer::coordination() const {
 double StepTimer::interference() const {
   if (gathers_every_pass(job_)) return c_[C::ShardedOverlap];
   return c_[job_.profile.tuned_overlap ? C::OverlapInterferenceTuned : C::OverlapInterference];
+}
+
+bool has_fp8_weights(const costmodel::Precision& precision) {
+  return precision.arithmetic == costmodel::Arithmetic::Fp8 && precision.scaling != costmodel::Scaling::Row;
+}
+
+double gathered_bytes(const FrameworkJob& job, const costmodel::Precision& precision, bool of_block) {
+  const bool usual = job.profile.gathers_fp8 && precision.scaling == costmodel::Scaling::Tensor;
+  if (of_block && has_fp8_weights(precision) && job.recipe.fp8_gather.value_or(usual)) return 1;
+  return precision.element_bytes == 2 ? 2 : 4;
 }
 
 double gradient_bytes(const FrameworkJob& job, const costmodel::Precision& precision) {

@@ -75,6 +75,8 @@ class StepTimer {
   [[nodiscard]] double reduction(double elements) const;
   /// The part of it by which groups of replicas that have copies of each other's parts add these up; 0 where there is one group.
   [[nodiscard]] double sum_of_copies(double elements) const;
+  /// Bytes of one gathered parameter, in the mean over those that are trained.
+  [[nodiscard]] double gathered_bytes() const { return gathered_bytes_; }
   /// Updated parameters back to all replicas.
   [[nodiscard]] double parameter_gather(double elements) const;
   /// Of so many bytes to the next stage.
@@ -109,6 +111,7 @@ class StepTimer {
   [[nodiscard]] double ring_seconds(const Exchange&, const TimedPass& kernels, double attention, bool backward) const;
   [[nodiscard]] double collective(costmodel::CollectiveKind kind, double bytes, costmodel::Group) const;
   [[nodiscard]] double sum_of_copied_bytes(double bytes) const;
+  [[nodiscard]] double mean_gathered_bytes() const;
 
   const ModelParts& model_;
   const FrameworkJob& job_;
@@ -119,13 +122,17 @@ class StepTimer {
   costmodel::Precision precision_;
   RankGroups groups_;
   costmodel::RateTable rates_;
-  double memory_ = 0;
+  double memory_ = 0, gathered_bytes_ = 0;
   double slowdown_ = 1;  ///< of everything, by stragglers among many nodes
   double clock_ = 1;     ///< of the device, as a share of its own
   std::vector<PartTime> parts_;
   std::vector<PartTime> kept_parts_;  ///< where some blocks are not recomputed
 };
 
+/// Whether weights may be gathered in 8 bits: those of fp8 products, but for scales per row, which the backward pass needs per column.
+[[nodiscard]] bool has_fp8_weights(const costmodel::Precision&);
+/// Bytes of one gathered parameter, of a block that repeats (fp8 products are there) or of what is around the blocks.
+[[nodiscard]] double gathered_bytes(const FrameworkJob&, const costmodel::Precision&, bool of_block);
 /// Bytes of one gradient element on the wire.
 [[nodiscard]] double gradient_bytes(const FrameworkJob&, const costmodel::Precision&);
 /// Whether the replicas sum gradients block by block and gather parameters before every pass (ZeRO-3, FSDP). Pipelines gather once a step.

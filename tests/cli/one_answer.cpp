@@ -183,7 +183,8 @@ TEST_CASE("recomputation, offloading and captured steps that would change nothin
 TEST_CASE("choices of a recipe that change nothing of a plan are named") {
   const std::string job = std::string("estimate ") + kDecoder + " --batch 32 --dtype bf16 --platform dgx-a100 --framework ";
   for (const auto& [framework, recipe] : {std::pair{"megatron-core", "tensor_overlap=on"}, std::pair{"megatron-core", "keeps_gathered=on"},
-                                          std::pair{"megatron-core", "power=stages"}, std::pair{"pytorch", "packed=64"}}) {
+                                          std::pair{"megatron-core", "power=stages"}, std::pair{"megatron-core", "fp8_gather=on"},
+                                          std::pair{"pytorch", "packed=64"}}) {
     const auto said = rehearse(job + framework + " --plan dp=8 --recipe " + recipe);
     CHECK(said.status == 0);
     CHECK_THAT(said.err, contains("has no effect"));

@@ -225,6 +225,25 @@ TEST_CASE("sharded gradients are summed in 32 bits where a recipe or the framewo
   CHECK(seconds("composer", true) > seconds("composer", false));
 }
 
+TEST_CASE("weights of fp8 products are gathered in 8 bits where a recipe or the framework says so") {
+  const auto bytes = [](const char* framework, const char* precision, std::optional<bool> said) {
+    Sample s("zoo:gpt?layers=2&hidden=256&heads=4&seq=128&vocab=1000&batch=1", platforms::load("dgx-h100"), framework, precision);
+    s.job.plan = plan::parse_plan("dp=8,zero=1");
+    s.job.recipe.fp8_gather = said;
+    return s.ask([](const StagedStep& step) { return step.lanes.front().timers.front()->gathered_bytes(); });
+  };
+  // A block has 12 h² + 13 h parameters; around both are 1,000 words and 128 places of h, and the last norm's 2 h.
+  const double blocks = 2 * (12.0 * 256 * 256 + 13 * 256), rest = (1000 + 128 + 2) * 256.0;
+  const double mean = (blocks + 2 * rest) / (blocks + rest);
+  CHECK(bytes("megatron-core", "fp8", true) == Approx(mean));
+  CHECK(bytes("megatron-core", "fp8-block", true) == Approx(mean));
+  CHECK(bytes("megatron-core", "fp8", {}) == 2);
+  CHECK(bytes("torchtitan", "fp8", {}) == Approx(mean));  // as it does
+  CHECK(bytes("torchtitan", "fp8", false) == 2);
+  CHECK(bytes("torchtitan", "fp8-rowwise", true) == 2);  // the backward pass needs them with scales per column
+  CHECK(bytes("torchtitan", "bf16", true) == 2);
+}
+
 TEST_CASE("in groups of replicas gradients are scattered inside each, and their parts summed over the groups") {
   constexpr double kElements = 1e7, kBytes = 4 * kElements;
   Sample s("zoo:gpt?layers=2&hidden=1024&heads=16&seq=128&vocab=1000&batch=1", platforms::with_devices(platforms::load("dgx-a100"), 16),
