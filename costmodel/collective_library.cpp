@@ -161,24 +161,24 @@ CollectiveLibrary::GroupShape CollectiveLibrary::shape_of(Group group) const {
   return {group.ranks, inside, (group.ranks + inside - 1) / inside};
 }
 
-bool CollectiveLibrary::serves(const ProtocolRow& row, CollectiveKind kind, const GroupShape& s, LibraryRelease release) const {
-  if (row.links != fabric_->links || !row.kinds[static_cast<std::size_t>(kind)] || row.since > release || s.inside < row.least_ranks)
-    return false;
+NotOffered CollectiveLibrary::missing_in_links(const ProtocolRow& row, CollectiveKind kind, const GroupShape& s) const {
+  if (row.inside == Inside::Switch && !switched_) return NotOffered::NoSwitch;
+  if (row.inside == Inside::Switch && fabric_->nvls == 0) return NotOffered::SwitchAddsNot;
+  if (row.between == Between::Switch && !adds_) return NotOffered::NetworkAddsNot;
   const bool closes = closes_[static_cast<std::size_t>(s.inside) - 1];
-  if (row.inside == Inside::Ring && row.between == Between::Ring && kind == CollectiveKind::AllReduce && !closes) return false;
-  if (row.inside == Inside::Switch && (fabric_->nvls == 0 || !switched_)) return false;
-  if (row.between == Between::Switch && !adds_) return false;
-  switch (row.where) {
-    case Reach::Node:
-      return s.nodes == 1;
-    case Reach::Nodes:
-      return s.nodes > 1 || !closes;
-    case Reach::LoneRanks:
-      return s.inside == 1;
-    case Reach::Any:
-      return true;
-  }
-  return false;
+  const bool ring = row.inside == Inside::Ring && row.between == Between::Ring && kind == CollectiveKind::AllReduce;
+  if (ring && !closes) return NotOffered::OpenRing;
+  if (row.where == Reach::Node && s.nodes > 1) return NotOffered::SeveralNodes;
+  if (row.where == Reach::Nodes && s.nodes == 1 && closes) return NotOffered::OneNode;
+  return row.where == Reach::LoneRanks && s.inside > 1 ? NotOffered::SharedNode : NotOffered::No;
+}
+
+NotOffered CollectiveLibrary::why_not(const ProtocolRow& row, CollectiveKind kind, const GroupShape& s, LibraryRelease release) const {
+  if (row.links != fabric_->links) return NotOffered::Links;
+  if (!row.kinds[static_cast<std::size_t>(kind)]) return NotOffered::Kind;
+  if (const auto missing = missing_in_links(row, kind, s); missing != NotOffered::No) return missing;
+  if (s.inside < row.least_ranks) return NotOffered::FewRanks;
+  return row.since > release ? NotOffered::Release : NotOffered::No;
 }
 
 /// How much longer a vector takes that does not fill the links: `ramp` at most, half of it for what they carry in `ramp_us`.
@@ -239,12 +239,30 @@ double CollectiveLibrary::seconds_of(const ProtocolRow& row, CollectiveKind kind
   return us * kMicro + std::max(inside, between) + cards.rest * std::min(inside, between);
 }
 
+std::vector<LibraryOffer> CollectiveLibrary::offers(CollectiveKind kind, double bytes, Group group, const Constants& c,
+                                                    LibraryRelease release) const {
+  std::vector<LibraryOffer> offers;
+  const auto shape = shape_of(group);
+  const auto& rows = collective_table().rows;
+  const auto of_these_links = [&](const ProtocolRow& other) {
+    return std::ranges::any_of(rows, [&](const ProtocolRow& row) {
+      return row.links == fabric_->links && row.algorithm == other.algorithm && row.protocol == other.protocol;
+    });
+  };
+  for (const auto& row : rows) {
+    const auto reason = why_not(row, kind, shape, release);
+    if (reason == NotOffered::Links && of_these_links(row)) continue;
+    offers.push_back({&row, reason, reason == NotOffered::No ? seconds_of(row, kind, bytes, shape, c) : 0});
+  }
+  return offers;
+}
+
 LibraryTime CollectiveLibrary::library(CollectiveKind kind, double bytes, Group group, const Constants& c, LibraryRelease release) const {
   if (group.ranks <= 1 || bytes <= 0) return {};
   const auto shape = shape_of(group);
   LibraryTime best{std::numeric_limits<double>::infinity(), {}, {}};
   for (const auto& row : collective_table().rows) {
-    if (!serves(row, kind, shape, release)) continue;
+    if (why_not(row, kind, shape, release) != NotOffered::No) continue;
     const double seconds = seconds_of(row, kind, bytes, shape, c);
     if (seconds < best.seconds) best = {seconds, row.algorithm, row.protocol};
   }

@@ -8,6 +8,7 @@
 #include "costmodel/collective_kind.hpp"
 #include "costmodel/collective_table.hpp"
 #include "costmodel/constants.hpp"
+#include "costmodel/library_offer.hpp"
 #include "costmodel/network_shares.hpp"
 #include "platforms/platform.hpp"
 
@@ -42,6 +43,10 @@ class CollectiveLibrary {
   [[nodiscard]] bool by_table() const { return fabric_->steps == StepModel::Table; }
   /// The collective by itself, as nccl-tests measure it: the algorithm and protocol of least time (costmodel/collective_table.hpp).
   [[nodiscard]] LibraryTime library(CollectiveKind, double bytes, Group, const Constants&, LibraryRelease = kNewestRelease) const;
+  /// Every row of the table for a vector of that size: library() is the least of those that are offered. An algorithm and protocol that has
+  /// rows for other links as well is there once.
+  [[nodiscard]] std::vector<LibraryOffer> offers(CollectiveKind, double bytes, Group, const Constants&,
+                                                 LibraryRelease = kNewestRelease) const;
   /// Seconds of a send of `bytes` from one rank to another, over the network when `between_nodes`.
   [[nodiscard]] double send(double bytes, bool between_nodes, const Constants&, NodesSending = {}) const;
   /// Bytes per second that a ring of `ranks` of one node moves, without protocol losses.
@@ -68,7 +73,9 @@ class CollectiveLibrary {
   [[nodiscard]] Farther farther(int nodes) const;
   /// `rate` of each of so many ranks of a node, as far as a limit of all its devices together leaves it.
   [[nodiscard]] double within_node_limit(double rate, int ranks) const;
-  [[nodiscard]] bool serves(const ProtocolRow&, CollectiveKind, const GroupShape&, LibraryRelease) const;
+  [[nodiscard]] NotOffered why_not(const ProtocolRow&, CollectiveKind, const GroupShape&, LibraryRelease) const;
+  /// What the node's links, or those between nodes, cannot do.
+  [[nodiscard]] NotOffered missing_in_links(const ProtocolRow&, CollectiveKind, const GroupShape&) const;
   [[nodiscard]] double seconds_of(const ProtocolRow&, CollectiveKind, double bytes, const GroupShape&, const Constants&) const;
   [[nodiscard]] double inside_seconds(const ProtocolRow&, CollectiveKind, double bytes, const GroupShape&) const;
   [[nodiscard]] double card_seconds(const ProtocolRow&, CollectiveKind, double bytes, const GroupShape&, const Constants&) const;

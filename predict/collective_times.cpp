@@ -1,6 +1,7 @@
 #include "predict/collective_times.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/error.hpp"
 #include "costmodel/constants.hpp"
@@ -46,6 +47,40 @@ Seconds time_of(const CollectiveQuestion& q, const plan::Program& program, StepE
   return evaluator.evaluate({program, costs, q.platform, q.model}).step;
 }
 
+CollectiveTime timed(const CollectiveQuestion& q, std::string name, Seconds seconds) {
+  return {std::move(name), seconds, BytesPerSecond(q.size.value() * bus_factor(q.kind, q.ranks) / seconds.value())};
+}
+
+bool has_library(const platforms::Platform& platform) { return platforms::device_of(platform, 0).kind != platforms::DeviceKind::Cpu; }
+
+/// Kinds of nodes that no rank is on slow nothing down.
+costmodel::CollectiveLibrary library_of(const CollectiveQuestion& q) {
+  return costmodel::CollectiveLibrary(q.platform.nodes.size() > 1 ? platforms::with_devices(q.platform, q.ranks) : q.platform);
+}
+
+std::vector<costmodel::LibraryOffer> offers_for(const CollectiveQuestion& q) {
+  return library_of(q).offers(q.kind, q.size.value(), {q.ranks, 0}, costmodel::published_constants().values, q.release);
+}
+
+std::vector<CollectiveTime> times_of_library(const CollectiveQuestion& q) {
+  std::vector<CollectiveTime> times;
+  const auto as_library = [&](std::string name, std::string protocol, double seconds) {
+    times.push_back(timed(q, std::move(name), Seconds(seconds)));
+    times.back().protocol = std::move(protocol);
+    times.back().library = true;
+  };
+  if (has_library_releases(q.platform)) {
+    for (const auto& offer : offers_for(q))
+      if (offer.why_not == costmodel::NotOffered::No) as_library(offer.row->algorithm, offer.row->protocol, offer.seconds);
+  } else {
+    // XLA's and Gaudi's own collectives are not in the table: their closed form stands for them.
+    const auto& c = costmodel::published_constants().values;
+    as_library("", "", library_of(q).seconds(q.kind, q.size.value(), {q.ranks, 0}, c));
+  }
+  std::ranges::min_element(times, {}, &CollectiveTime::seconds)->chosen = true;
+  return times;
+}
+
 }  // namespace
 
 double bus_factor(CollectiveKind kind, int ranks) {
@@ -76,32 +111,26 @@ std::vector<CollectiveTime> collective_times(const CollectiveQuestion& q, StepEv
     throw Refusal(std::to_string(q.ranks) + " ranks, but platform " + q.platform.name + " has " + std::to_string(devices) +
                   " devices; use fewer ranks, or more nodes (--nodes)");
   if (q.ranks < kFewest) throw Refusal("a collective needs at least two ranks; platform " + q.platform.name + " is asked for one");
-  const auto timed = [&](std::string name, Seconds seconds) {
-    return CollectiveTime{std::move(name), seconds, BytesPerSecond(q.size.value() * bus_factor(q.kind, q.ranks) / seconds.value())};
-  };
-  const bool has_library = platforms::device_of(q.platform, 0).kind != platforms::DeviceKind::Cpu;
   const auto program = alone(q, "");
   const platforms::Fabric fabric(q.platform);
   const auto chosen = plan::best_collective(q.kind, q.ranks, q.size, GroupLinks(program, q.platform, fabric, q.model).of({0, 0})).name;
   std::vector<CollectiveTime> times;
   for (const auto& row : plan::collective_table()) {
     if (row.kind != q.kind) continue;
-    times.push_back(timed(std::string(row.name), time_of(q, alone(q, std::string(row.name)), evaluator)));
-    times.back().chosen = !has_library && row.name == chosen;
+    times.push_back(timed(q, std::string(row.name), time_of(q, alone(q, std::string(row.name)), evaluator)));
+    times.back().chosen = !has_library(q.platform) && row.name == chosen;
   }
-  if (!has_library) return times;
-  // Kinds of nodes that no rank is on slow nothing down.
-  const auto own = q.platform.nodes.size() > 1 ? platforms::with_devices(q.platform, q.ranks) : q.platform;
-  const costmodel::CollectiveLibrary network(own);
-  const auto& c = costmodel::published_constants().values;
-  const auto bytes = q.size.value();
-  // XLA's and Gaudi's own collectives are not in the table: their closed form stands for them.
-  const auto library = has_library_releases(q.platform) ? network.library(q.kind, bytes, {q.ranks, 0}, c, q.release)
-                                                        : costmodel::LibraryTime{network.seconds(q.kind, bytes, {q.ranks, 0}, c), {}, {}};
-  times.push_back(timed(std::string(library.algorithm), Seconds(library.seconds)));
-  times.back().protocol = library.protocol;
-  times.back().library = times.back().chosen = true;
+  if (has_library(q.platform)) std::ranges::move(times_of_library(q), std::back_inserter(times));
   return times;
+}
+
+std::vector<MissingAlgorithm> missing_algorithms(const CollectiveQuestion& q) {
+  std::vector<MissingAlgorithm> missing;
+  if (!has_library_releases(q.platform)) return missing;
+  for (const auto& offer : offers_for(q))
+    if (offer.why_not != costmodel::NotOffered::No)
+      missing.push_back({offer.row->algorithm, offer.row->protocol, costmodel::reason_of(offer, q.kind)});
+  return missing;
 }
 
 }  // namespace rehearsal::predict

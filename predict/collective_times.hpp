@@ -23,7 +23,7 @@ struct CollectiveTime {
   Seconds seconds;
   BytesPerSecond bus;    ///< nccl-tests' bus bandwidth: what each rank's link carries
   bool chosen = false;   ///< what runs where nobody names an algorithm: the library's choice, or ours of least closed form on processors
-  bool library = false;  ///< not one of our algorithms, but what the collective library of the device's vendor would choose
+  bool library = false;  ///< not one of our algorithms, but one that the collective library of the device's vendor has
   std::string protocol = {};  ///< of the library: "LL128"
 };
 
@@ -33,9 +33,17 @@ struct CollectiveTime {
 /// Whether the library of its devices is NCCL or RCCL, so that a release can be asked about.
 [[nodiscard]] bool has_library_releases(const platforms::Platform&);
 
-/// Every algorithm of ours of the kind, the library's choice (for devices that have one) last. `evaluator` plays the steps.
+/// Every algorithm of ours of the kind, then (for devices that have one) every algorithm and protocol that the library can take, its choice
+/// marked. `evaluator` plays the steps.
 /// Throws Refusal when the platform has fewer devices than `ranks`, or there is nobody to send to.
 [[nodiscard]] std::vector<CollectiveTime> collective_times(const CollectiveQuestion&, StepEvaluator&);
+
+/// What the library has and cannot take for this collective on this platform.
+struct MissingAlgorithm {
+  std::string algorithm, protocol, why;
+};
+/// Whatever the size of the vector; none where the devices have no library, or its algorithms are not known.
+[[nodiscard]] std::vector<MissingAlgorithm> missing_algorithms(const CollectiveQuestion&);
 
 /// Bytes that the busiest link of a rank carries for a byte of the vector (nccl-tests, PERFORMANCE.md): 2(P-1)/P for an all-reduce.
 [[nodiscard]] double bus_factor(plan::CollectiveKind, int ranks);

@@ -63,6 +63,10 @@ Json row_of(Bytes size, const predict::CollectiveTime& t) {
           {"auto", t.chosen}};
 }
 
+Json row_of(const predict::MissingAlgorithm& missing) {
+  return {{"algorithm", "library: " + missing.algorithm}, {"protocol", missing.protocol}, {"why", missing.why}};
+}
+
 costmodel::LibraryRelease release_named(const std::string& text) {
   if (text.empty()) return costmodel::kNewestRelease;
   const auto release = costmodel::library_release(text);
@@ -95,18 +99,18 @@ int collective(const CollectiveOptions& o, Terminal& terminal) {
   const costmodel::CostModel model(platform.nodes[slowest].device, measured[slowest], "f32");
   const auto evaluator = evaluator_of(fidelity);
   const auto progress = terminal.progress("collectives");
-  auto rows = Json::array();
+  predict::CollectiveQuestion question{platform, model, kind, static_cast<int>(ranks), sizes.front(), release};
+  auto rows = Json::array(), missing = Json::array();
   for (std::size_t n = 0; n < sizes.size() && !progress->stop_requested(); ++n) {
-    for (const auto& time : predict::collective_times({platform, model, kind, static_cast<int>(ranks), sizes[n], release}, *evaluator))
-      rows.push_back(row_of(sizes[n], time));
+    question.size = sizes[n];
+    for (const auto& time : predict::collective_times(question, *evaluator)) rows.push_back(row_of(sizes[n], time));
     progress->advance("sizes", static_cast<double>(n + 1), static_cast<double>(sizes.size()));
   }
-  terminal.print({{"schema", 1},
-                  {"platform", platform.name},
-                  {"kind", std::string(plan::name(kind))},
-                  {"ranks", ranks},
-                  {"fidelity", name(fidelity)},
-                  {"collectives", rows}});
+  for (const auto& algorithm : predict::missing_algorithms(question)) missing.push_back(row_of(algorithm));
+  Json answer = {{"schema", 1},    {"platform", platform.name},  {"kind", std::string(plan::name(kind))},
+                 {"ranks", ranks}, {"fidelity", name(fidelity)}, {"collectives", rows}};
+  if (!missing.empty()) answer["not_possible"] = missing;
+  terminal.print(answer);
   return 0;
 }
 

@@ -283,6 +283,7 @@ class Collectives(Result):
     kind: str
     ranks: int
     collectives: list[dict[str, Any]]
+    not_possible: list[dict[str, Any]] = field(default_factory=list)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a size and algorithm."""

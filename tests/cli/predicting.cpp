@@ -301,24 +301,6 @@ TEST_CASE("algorithms of a collective are compared by size, and the one that aut
   check_failure(rehearse("collective --platform dgx-a100 --sizes 1GB..1KB"), 1, {"--sizes"});
 }
 
-TEST_CASE("on accelerators auto is what the vendor's library chooses in a release") {
-  const auto chosen = [](const std::string& options) {
-    const auto answer = result_of(rehearse("collective --platform dgx-h100 --ranks 8 --format json " + options));
-    std::string of_all;
-    for (const auto& row : answer.at("collectives"))
-      if (row.at("auto") == true) of_all += row.at("algorithm").get<std::string>() + " " + row.at("protocol").get<std::string>() + ";";
-    return of_all;
-  };
-  CHECK(chosen("--sizes 1KB,1MB,1GB") == "library: ring LL;library: ring LL128;library: nvls Simple;");
-  CHECK(chosen("--sizes 1MB,1GB --release 2.12") == "library: ring Simple;library: ring Simple;");
-  CHECK(chosen("--sizes 1GB --kind all-to-all") == "library: pairs Simple;");
-  const auto tpu = result_of(rehearse("collective --platform tpu-v4-pod --ranks 8 --sizes 1MB --format json"));
-  CHECK(tpu.at("collectives").back().at("algorithm") == "library");  // XLA's own: no algorithm of the table
-  check_failure(rehearse("collective --platform dgx-h100 --release new"), 1, {"--release new", "2.18"});
-  for (const std::string unknown : {"1.9", "2.99", "3.0"})
-    check_failure(rehearse("collective --platform dgx-h100 --release " + unknown), 1, {"--release " + unknown, "2.0 to 2.29"});
-}
-
 TEST_CASE("explain shows the passes of lowering, and the Program behind each") {
   const std::string asked = "explain dp=2 --model zoo:resnet18 --batch 4 --platform dgx-a100 ";
   const auto roles = result_of(rehearse(asked + "--passes --format json")).at("roles");

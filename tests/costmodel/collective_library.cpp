@@ -79,6 +79,50 @@ TEST_CASE("the library has what its release, the devices and their number allow"
   CHECK(ask("dgx-a100", Kind::AllToAll, 1e6, {8, 0}).algorithm == "pairs");
 }
 
+TEST_CASE("the library's choice is the least of what it offers, and what it does not offer has a reason") {
+  const auto& c = published_constants().values;
+  for (const char* platform : {"dgx-h100", "dgx-a100", "dgx1-v100", "l40s-4x", "mi300x-8x", "gb200-nvl72"}) {
+    const CollectiveLibrary library(platforms::load(platform));
+    for (const auto kind : {Kind::AllReduce, Kind::AllGather, Kind::AllToAll, Kind::Broadcast})
+      for (const Group group : {Group{2, 0}, Group{5, 0}, Group{16, 0}, Group{16, 1}})
+        for (const double bytes : {1e3, 1e6, 1e9}) {
+          INFO(platform << ", " << name(kind) << " of " << bytes << " B over " << group.ranks);
+          const auto offers = library.offers(kind, bytes, group, c);
+          const LibraryOffer* least = nullptr;
+          for (const auto& offer : offers) {
+            CHECK(reason_of(offer, kind).empty() == (offer.why_not == NotOffered::No));
+            if (offer.why_not == NotOffered::No && (least == nullptr || offer.seconds < least->seconds)) least = &offer;
+          }
+          REQUIRE(least != nullptr);
+          const auto chosen = library.library(kind, bytes, group, c);
+          CHECK(chosen.seconds == least->seconds);
+          CHECK(chosen.algorithm == least->row->algorithm);
+          CHECK(chosen.protocol == least->row->protocol);
+        }
+  }
+}
+
+TEST_CASE("why the library does not take an algorithm") {
+  const auto reason = [](const char* platform, std::string_view algorithm, Group group, LibraryRelease release = kNewestRelease,
+                         Kind kind = Kind::AllReduce) {
+    const auto offers = CollectiveLibrary(platforms::load(platform)).offers(kind, 1e6, group, published_constants().values, release);
+    const auto of = std::ranges::find_if(offers, [&](const LibraryOffer& offer) { return offer.row->algorithm == algorithm; });
+    return of == offers.end() ? "is not in the table" : reason_of(*of, kind);
+  };
+  CHECK(reason("dgx-h100", "nvls", {8, 0}).empty());
+  CHECK(reason("dgx-h100", "nvls", {8, 0}, {2, 16}) == "came with 2.17");
+  CHECK(reason("dgx-h100", "nvls", {4, 0}) == "fewer than 5 of the ranks are in a node");
+  CHECK(reason("dgx-h100", "nvls", {16, 0}) == "the ranks are in several nodes");
+  CHECK(reason("dgx-h100", "nvls-tree", {8, 0}) == "all ranks are in one node");
+  CHECK(reason("dgx-h100", "nvls", {8, 0}, kNewestRelease, Kind::AllGather) == "does no all-gather");
+  CHECK(reason("dgx-h100", "collnet", {16, 0}) == "the switches between nodes do not add (topology.adds)");
+  CHECK(reason("dgx-h100", "pat", {16, 0}, kNewestRelease, Kind::AllGather) == "several ranks share a node");
+  CHECK(reason("dgx-a100", "nvls", {8, 0}) == "the switch between the devices of a node does not add");
+  CHECK(reason("mi300x-8x", "nvls", {8, 0}) == "no switch joins the devices of a node");
+  CHECK(reason("l40s-4x", "nvls", {4, 0}) == "no NVLink or the like between the devices of a node");
+  CHECK(reason("dgx1-v100", "ring", {5, 0}) == "the wires between these ranks close no ring");  // the fifth hangs on one other
+}
+
 TEST_CASE("an all-to-all: every rank with every other, and a knee where messages outgrow the first protocol") {
   const auto& fabric = nvlink("ampere");
   const auto& pairs = row_of("pairs", "Simple");
