@@ -34,6 +34,7 @@ struct SplitLimits {
   bool decompositions = false;    ///< the optimizer decomposes matrices, which replicas may share out
   bool two_copies = false;        ///< schedules may keep two copies of the model
   bool some_blocks = false;       ///< nothing finer than recompute=full:N fits a plan to its memory
+  bool whole_experts = false;     ///< ep may take ranks of tp, too, where it is more than dp and cp have (Plan::has_whole_experts())
   std::vector<plan::AttentionForm> attention_forms{plan::AttentionForm::Gather};  ///< what costs least time first
   std::vector<plan::Recompute> recompute{plan::Recompute{}};                      ///< what costs least time first
 };

@@ -73,10 +73,14 @@ Plans replicas(const Space& space, const plan::Plan& plan) {
   return predict::with_each<&plan::Plan::dp>(plan, std::array{dp});
 }
 
-/// Experts are spread over the replicas of everything else.
+/// Experts are spread over the replicas of everything else, and beyond them over the ranks of tensor parallelism, which then splits none.
 Plans expert_degrees(const Space& space, const plan::Plan& plan) {
-  const auto among = space.has("ep") ? std::gcd<std::int64_t>(space.limits().experts, std::int64_t{plan.dp} * plan.cp) : 1;
-  return predict::with_each<&plan::Plan::ep>(plan, predict::divisors(among, among));
+  if (!space.has("ep")) return {plan};
+  const std::int64_t copies = std::int64_t{plan.dp} * plan.cp, experts = space.limits().experts;
+  const auto among = std::gcd(experts, space.limits().whole_experts ? copies * plan.tp : copies);
+  auto plans = predict::with_each<&plan::Plan::ep>(plan, predict::divisors(among, among));
+  std::erase_if(plans, [&](const plan::Plan& one) { return copies % one.ep != 0 && !one.has_whole_experts(); });
+  return plans;
 }
 
 /// In this order: what replicas leave out of a node, they leave to the others.
