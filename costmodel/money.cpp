@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <vector>
 
 #include "base/error.hpp"
@@ -35,11 +36,40 @@ int paid_devices(const platforms::Platform& platform, int ranks) {
   return paid;
 }
 
+namespace {
+
+bool is_rented(const platforms::NodeGroup& node) { return node.price.value.value() > 0; }
+
+/// Of every kind of nodes once; electricity where none has a price.
+std::vector<std::string> bases_of(const platforms::Platform& platform) {
+  std::vector<std::string> bases;
+  for (const auto& node : platform.nodes)
+    if (const auto basis = to_text(node.price_basis); is_rented(node) && std::ranges::find(bases, basis) == bases.end())
+      bases.push_back(basis);
+  if (bases.empty()) bases.emplace_back("electricity alone");
+  return bases;
+}
+
+}  // namespace
+
+std::string mixed_price_bases(std::span<const platforms::Platform* const> compared) {
+  std::vector<std::string> bases;
+  for (const auto* platform : compared) bases.push_back(joined(bases_of(*platform), " and "));
+  const bool alike = std::ranges::adjacent_find(bases, std::ranges::not_equal_to{}) == bases.end();
+  if (alike) return {};
+  std::string said;
+  for (std::size_t n = 0; n < bases.size(); ++n) said += (n == 0 ? "" : "; ") + compared[n]->name + ": " + bases[n];
+  return "prices are not on one basis (" + said +
+         "), so money compares sellers and years as much as machines; --price X is one price for all";
+}
+
 std::string price_basis(const platforms::Platform& platform, std::string_view paid) {
   std::vector<std::string> rents;
   for (const auto& node : platform.nodes)
-    if (node.price.value.value() > 0)
-      rents.push_back(with_source(to_exact_text(node.price.value) + " for a node of " + std::to_string(node.devices), node.price));
+    if (is_rented(node))
+      rents.push_back(
+          with_source(to_exact_text(node.price.value) + " for a node of " + std::to_string(node.devices) + ", " + to_text(node.price_basis),
+                      node.price));
   if (!rents.empty()) return joined(rents, "; ") + "; " + std::string(paid);
   if (platform.electricity_price.value.value() > 0)
     return "electricity alone: " + with_source(to_exact_text(platform.electricity_price.value), platform.electricity_price) +
@@ -66,7 +96,10 @@ platforms::Platform with_costs(platforms::Platform platform, const CostOverrides
   check("--pue", o.pue, 1, kHighestPue);
   check("--carbon", o.grams_per_kilowatt_hour, 0, kMostCarbon);
   if (o.dollars_per_device_hour)
-    for (auto& node : platform.nodes) node.price = {DollarsPerHour(*o.dollars_per_device_hour * node.devices), "--price"};
+    for (auto& node : platform.nodes) {
+      node.price = {DollarsPerHour(*o.dollars_per_device_hour * node.devices), "--price"};
+      node.price_basis = {};
+    }
   if (o.pue) platform.pue = {*o.pue, "--pue"};
   if (o.grams_per_kilowatt_hour)
     platform.carbon_intensity = {KilogramsPerJoule(*o.grams_per_kilowatt_hour * kGramsPerKilowattHour), "--carbon"};

@@ -2,6 +2,7 @@
 // What a duration on a platform costs in energy, money and carbon.
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -23,9 +24,13 @@ struct JobCost {
 /// Devices of the nodes that hold one of the first `ranks`.
 [[nodiscard]] int paid_devices(const platforms::Platform&, int ranks);
 
-/// What money is reckoned by, in words: "98.32 $/h for a node of 8 (AWS p5.48xlarge, on demand); nodes in use are paid whole". `paid`:
-/// which nodes are, and how long; job_cost() pays those in use.
+/// What money is reckoned by, in words: "98.32 $/h for a node of 8, on demand, AWS, 2023 to 2025 (p5.48xlarge); nodes in use are paid
+/// whole". `paid`: which nodes are, and how long; job_cost() pays those in use.
 [[nodiscard]] std::string price_basis(const platforms::Platform&, std::string_view paid = "nodes in use are paid whole");
+
+/// Why money does not compare these platforms alone: their prices are on different terms, of different sellers or years. Empty where they
+/// are not.
+[[nodiscard]] std::string mixed_price_bases(std::span<const platforms::Platform* const> compared);
 
 /// Figures that stand over those of a platform, whatever their source.
 struct CostOverrides {

@@ -29,6 +29,18 @@ void read_arithmetic(ObjectReader& reader, Device& device) {
 
 }  // namespace
 
+PriceBasis read_price_basis(ObjectReader& owner) {
+  PriceBasis basis;
+  if (!owner.has("price_basis")) return basis;
+  if (!owner.has("price")) owner.refuse("price_basis", "is of a price, which is missing");
+  auto reader = owner.object("price_basis");
+  basis.term = static_cast<PriceTerm>(reader.choice("term", kPriceTermNames));
+  basis.seller = reader.text_or("seller", "");
+  basis.date = reader.text_or("date", "");
+  reader.finish();
+  return basis;
+}
+
 Device read_device(ObjectReader reader) {
   Device device;
   device.name = reader.text("name");
@@ -51,6 +63,7 @@ Device read_device(ObjectReader reader) {
   device.host_bandwidth = reader.quantity_or_none("host_bandwidth", kBandwidths);
   device.link_bandwidth = reader.quantity_or_none("link_bandwidth", kBandwidths);
   device.price = reader.quantity_or_none("price", kPrices);
+  device.price_basis = read_price_basis(reader);
   device.time_between_failures = reader.quantity_or_none("time_between_failures", Bounds<Seconds>{Seconds(60), Seconds(999'999 * 86400.0)});
   reader.finish();
   return device;

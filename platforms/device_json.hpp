@@ -21,6 +21,9 @@ void check_powers(const ObjectReader& reader, const Part& part) {
   if (*part.idle_power > *part.busy_power) reader.refuse("idle_power", "is larger than busy_power");
 }
 
+/// Of the price in the same object; yours where nothing is said.
+[[nodiscard]] PriceBasis read_price_basis(ObjectReader& owner);
+
 /// Throws BadInput naming the key and what would be right.
 [[nodiscard]] Device read_device(ObjectReader reader);
 

@@ -106,6 +106,7 @@ NodeGroup read_group(ObjectReader reader) {
   group.host_memory_bandwidth = reader.quantity_or_none("host_memory_bandwidth", kBandwidths);
   group.host_power = reader.quantity("host_power", kPowers);
   group.price = reader.quantity("price", kPrices);
+  group.price_basis = read_price_basis(reader);
   group.storage_bandwidth = reader.quantity_or_none("storage_bandwidth", kBandwidths);
   if (reader.has("storage")) {
     group.storage = read_node_storage(reader.object("storage"));

@@ -38,6 +38,13 @@ class ObjectWriter {
     quantity("idle_power", part.idle_power);
     quantity("busy_power", part.busy_power);
   }
+  /// Left out where it is the user's own.
+  void basis(const PriceBasis& of_price) {
+    if (of_price == PriceBasis{}) return;
+    auto& written = object_["price_basis"] = {{"term", name(of_price.term)}};
+    if (!of_price.seller.empty()) written["seller"] = of_price.seller;
+    if (!of_price.date.empty()) written["date"] = of_price.date;
+  }
   [[nodiscard]] Ordered take() {
     if (!sources_.empty()) object_["sources"] = std::move(sources_);
     return std::move(object_);
@@ -80,6 +87,7 @@ Ordered device_json(const Device& device) {
   writer.quantity("host_bandwidth", device.host_bandwidth);
   writer.quantity("link_bandwidth", device.link_bandwidth);
   writer.quantity("price", device.price);
+  writer.basis(device.price_basis);
   writer.quantity("time_between_failures", device.time_between_failures);
   return writer.take();
 }
@@ -141,6 +149,7 @@ Ordered group_json(const NodeGroup& group) {
   writer.quantity("host_memory_bandwidth", group.host_memory_bandwidth);
   writer.quantity("host_power", group.host_power);
   writer.quantity("price", group.price);
+  writer.basis(group.price_basis);
   writer.quantity("storage_bandwidth", group.storage_bandwidth);
   if (group.storage) writer.plain("storage", node_storage_json(*group.storage));
   return writer.take();

@@ -28,6 +28,13 @@ void check_wanted(const Platform& platform, std::int64_t wanted, std::int64_t ca
 
 }  // namespace
 
+std::string to_text(const PriceBasis& basis) {
+  std::string text(name(basis.term));
+  if (!basis.seller.empty()) text += ", " + basis.seller;
+  if (!basis.date.empty()) return text + ", " + basis.date;
+  return basis.term == PriceTerm::Yours ? text : text + ", undated";
+}
+
 std::optional<FlopsPerSecond> Device::peak(std::string_view arithmetic) const {
   const auto found = peaks.find(arithmetic);
   if (found == peaks.end()) return std::nullopt;

@@ -35,6 +35,21 @@ template <class T>
   return figure + " (" + (sourced.source.empty() ? "no source given" : sourced.source) + ")";
 }
 
+/// On what terms a price is. Yours: whoever wrote the file knows.
+enum class PriceTerm : std::uint8_t { Yours, OnDemand, Reserved, Bought, Estimate };
+inline constexpr std::array<std::string_view, 5> kPriceTermNames{"yours", "on demand", "reserved", "bought", "estimate"};
+[[nodiscard]] constexpr std::string_view name(PriceTerm term) { return kPriceTermNames[static_cast<std::size_t>(term)]; }
+
+/// Prices of two bases compare sellers and years as much as machines.
+struct PriceBasis {
+  PriceTerm term = PriceTerm::Yours;
+  std::string seller;  ///< "AWS"; empty: none, or not known
+  std::string date;    ///< "2023 to 2025"; empty: not known
+  friend bool operator==(const PriceBasis&, const PriceBasis&) = default;
+};
+/// "on demand, AWS, 2023 to 2025", "bought, undated", "yours"
+[[nodiscard]] std::string to_text(const PriceBasis&);
+
 enum class DeviceKind : std::uint8_t { Cpu, Gpu, Accelerator };
 inline constexpr std::array<std::string_view, 3> kDeviceKindNames{"cpu", "gpu", "accelerator"};
 [[nodiscard]] constexpr std::string_view name(DeviceKind kind) { return kDeviceKindNames[static_cast<std::size_t>(kind)]; }
@@ -63,6 +78,7 @@ struct Device {
   std::optional<Sourced<BytesPerSecond>> host_bandwidth;  ///< to host memory, per direction; absent: device memory is host memory
   std::optional<Sourced<BytesPerSecond>> link_bandwidth;  ///< all links to other devices (NVLink, Infinity Fabric, ICI), per direction
   std::optional<Sourced<DollarsPerHour>> price;           ///< of renting one
+  PriceBasis price_basis;
   /// Mean, of what interrupts a training that uses it: the device itself and its share of the node, the network and the software around it.
   std::optional<Sourced<Seconds>> time_between_failures;
   friend bool operator==(const Device&, const Device&) = default;
@@ -152,8 +168,9 @@ struct NodeGroup {
   std::optional<Sourced<BytesPerSecond>> host_memory_bandwidth;  ///< at which the host reads and writes it, all sockets together
   Sourced<Watts> host_power;                                     ///< everything in the node but the devices
   Sourced<DollarsPerHour> price;                                 ///< the whole node
-  std::optional<Sourced<BytesPerSecond>> storage_bandwidth;      ///< at which it writes checkpoints while all nodes do
-  std::optional<NodeStorage> storage;                            ///< that samples come from
+  PriceBasis price_basis;
+  std::optional<Sourced<BytesPerSecond>> storage_bandwidth;  ///< at which it writes checkpoints while all nodes do
+  std::optional<NodeStorage> storage;                        ///< that samples come from
   friend bool operator==(const NodeGroup&, const NodeGroup&) = default;
 };
 

@@ -93,6 +93,14 @@ json value_of(const json& now, const std::string& text) {
   throw BadInput("a number is needed");
 }
 
+/// Who sets a price, sets it on their own terms.
+void own_price(json& document, const std::string& where) {
+  for (auto& group : document.at("nodes")) {
+    group.erase("price_basis");
+    group["sources"]["price"] = where;
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> setting_names(const Platform& platform) {
@@ -124,6 +132,7 @@ Platform with_setting(const Platform& platform, const std::string& name, const s
   } catch (const BadInput& problem) {
     throw BadInput(where, problem.what());
   }
+  if (known == "node.price" && document != json(to_json(platform))) own_price(document, where);
   return read_platform(document, where);
 }
 

@@ -1,6 +1,8 @@
 // What a job costs, by hand.
 #include "costmodel/money.hpp"
 
+#include <array>
+
 #include "base/error.hpp"
 #include "tests/catch.hpp"
 
@@ -59,8 +61,30 @@ TEST_CASE("without a price of nodes the electricity is what it costs") {
 
 TEST_CASE("what money rests on is said with its source") {
   CHECK(price_basis(two_groups()) ==
-        "10 $/h for a node of 4 (a quote); 4 $/h for a node of 2 (no source given); nodes in use are paid whole");
+        "10 $/h for a node of 4, yours (a quote); 4 $/h for a node of 2, yours (no source given); nodes in use are paid whole");
   CHECK_THAT(price_basis(platforms::Platform{}), contains("nothing: "));
+}
+
+TEST_CASE("prices on two bases do not compare platforms, and a price of one's own does") {
+  auto first = two_groups(), second = two_groups();
+  first.name = "first", second.name = "second";
+  const auto mixed = [&] { return mixed_price_bases(std::array<const platforms::Platform*, 2>{&first, &second}); };
+  CHECK(mixed().empty());  // both yours
+  for (auto& nodes : first.nodes) nodes.price_basis = {platforms::PriceTerm::OnDemand, "AWS", "2025"};
+  CHECK_THAT(price_basis(first), contains("10 $/h for a node of 4, on demand, AWS, 2025 (a quote)"));
+  CHECK_THAT(mixed(), contains("first: on demand, AWS, 2025; second: yours") && contains("--price"));
+  second = first;
+  second.name = "second";
+  CHECK(mixed().empty());
+  second.nodes[0].price_basis.date = "2024";
+  CHECK_THAT(mixed(), contains("second: on demand, AWS, 2024 and on demand, AWS, 2025"));
+  second.nodes[0].price_basis = {platforms::PriceTerm::Bought, "", ""};
+  CHECK_THAT(mixed(), contains("bought, undated"));
+  for (auto& nodes : second.nodes) nodes.price = {};
+  CHECK_THAT(mixed(), contains("second: electricity alone"));
+  first = with_costs(first, {2.5, {}, {}}), second = with_costs(second, {2.5, {}, {}});
+  CHECK(mixed().empty());
+  CHECK_THAT(price_basis(first), contains("10 $/h for a node of 4, yours (--price)"));
 }
 
 TEST_CASE("figures given by hand stand over those of the platform") {

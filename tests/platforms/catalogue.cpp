@@ -36,7 +36,7 @@ void collect_unsourced(const json& value, const std::string& path, std::vector<s
     for (std::size_t i = 0; i < value.size(); ++i) collect_unsourced(value[i], path + "[" + std::to_string(i) + "]", out);
   if (!value.is_object()) return;
   for (const auto& [key, child] : value.items()) {
-    if (key == "sources" || key == "name") continue;
+    if (key == "sources" || key == "name" || key == "price_basis") continue;
     if (is_quantity(child) && value.value("sources", json::object()).value(key, "").size() < 8) out.push_back(path + "." + key);
     collect_unsourced(child, path + "." + key, out);
   }
@@ -181,6 +181,27 @@ TEST_CASE("GPUs' memory moves as many bits a second through each pin as its kind
     CHECK(generations.at(device.generation).contains(device.compute_capability->value));
   }
   CHECK(known > 50);
+}
+
+TEST_CASE("every price of the catalogue says its term, and of which seller and year it is") {
+  int on_demand = 0, dated = 0;
+  const auto check = [&](const PriceBasis& basis, const std::string& source) {
+    INFO(source << " is " << to_text(basis));
+    CHECK(basis.term != PriceTerm::Yours);
+    if (basis.term == PriceTerm::OnDemand || basis.term == PriceTerm::Reserved) CHECK(!basis.seller.empty());
+    CHECK((source.find("launch price") != std::string::npos) == (basis.term == PriceTerm::Bought));
+    if (source.find("estimate") == 0) CHECK((basis.term == PriceTerm::Estimate || basis.term == PriceTerm::Bought));
+    // The basis has what the source says of the year.
+    if (const auto year = source.find(", 202"); year != std::string::npos) CHECK(basis.date.find(source.substr(year + 2, 4)) == 0);
+    on_demand += basis.term == PriceTerm::OnDemand;
+    dated += !basis.date.empty();
+  };
+  for (const auto& name : device_names()) check(load_device(name).price_basis, load_device(name).price->source);
+  for (const auto& name : catalog_names())
+    for (const auto& group : load(name, {}).nodes) check(group.price_basis, group.price.source);
+  // Cards that nobody lets by the hour are bought, machines in few hands estimated.
+  CHECK(on_demand > 100);
+  CHECK(dated > 55);
 }
 
 TEST_CASE("nodes of the catalogue are plausible") {

@@ -63,7 +63,7 @@ void collect_quantities(const json& value, const std::string& path, std::vector<
   if (value.is_object()) {
     for (const auto& [key, child] : value.items())
       if (key != "sources" && key != "name" && key != "description" && key != "kind" && key != "generation" && key != "aliases" &&
-          key != "matrix_units" && key != "memory_type")
+          key != "matrix_units" && key != "memory_type" && key != "price_basis")
         collect_quantities(child, path + "/" + key, out);
   } else if (value.is_array()) {
     for (std::size_t i = 0; i < value.size(); ++i) collect_quantities(value[i], path + "/" + std::to_string(i), out);
@@ -228,6 +228,27 @@ TEST_CASE("an unknown key is named, with the nearest right one") {
   CHECK_THAT(refusal(document), contains("nodes[0].device.sources: unknown key \"clokc\"; did you mean \"clock\"?"));
   document["nodes"][0]["sources"] = {{"price", 5}};
   CHECK_THAT(refusal(document), contains("sources.price"));
+}
+
+TEST_CASE("a price says on what terms it is, or is yours") {
+  auto document = catalog_document("dgx-a100");
+  auto& node = document["nodes"][0];
+  node["price_basis"] = {{"term", "reserved"}, {"seller", "a cloud"}, {"date", "2026"}};
+  const auto read = [&] { return read_platform(document, "here").nodes.front().price_basis; };
+  CHECK(read() == PriceBasis{PriceTerm::Reserved, "a cloud", "2026"});
+  CHECK(to_text(read()) == "reserved, a cloud, 2026");
+  CHECK(read_platform(nlohmann::json(to_json(read_platform(document, "here"))), "again").nodes.front().price_basis == read());
+  node["price_basis"] = {{"term", "estimate"}};
+  CHECK(to_text(read()) == "estimate, undated");
+  node["price_basis"] = {{"term", "spot"}};
+  CHECK_THAT(refusal(document), contains("nodes[0].price_basis.term: is \"spot\"") && contains("on demand"));
+  node["price_basis"] = {{"seller", "a cloud"}};
+  CHECK_THAT(refusal(document), contains("nodes[0].price_basis.term: is missing"));
+  node.erase("price_basis");
+  CHECK(to_text(read()) == "yours");
+  node["device"].erase("price");
+  node["device"]["sources"].erase("price");
+  CHECK_THAT(refusal(document), contains("nodes[0].device.price_basis: is of a price, which is missing"));  // of nothing
 }
 
 TEST_CASE("a missing key is named, with an example") {

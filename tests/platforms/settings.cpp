@@ -26,6 +26,15 @@ TEST_CASE("a factor multiplies what is there") {
   CHECK(with_setting(platform, "node.storage_bandwidth", "2 GB/s").nodes.front().storage_bandwidth->value.value() == 2e9);
 }
 
+TEST_CASE("a price that is set is on the terms of who set it") {
+  const auto platform = load("dgx-a100", {});
+  const auto dearer = with_setting(platform, "node.price", "x2").nodes.front();
+  CHECK(dearer.price.value.value() == 2 * 40.97);
+  CHECK(dearer.price.source == "node.price=x2");
+  CHECK(dearer.price_basis == PriceBasis{});
+  CHECK(platform.nodes.front().price_basis.term == PriceTerm::OnDemand);
+}
+
 TEST_CASE("figures of storage have names of their own, of all nodes and of each") {
   auto platform = load("dgx-a100", {});
   platform.storage = SharedStorage{BytesPerSecond(40e9), Seconds(1e-3)};
