@@ -21,6 +21,7 @@
 #include "cli/mixed_frameworks.hpp"
 #include "cli/platform_options.hpp"
 #include "cli/power_caps.hpp"
+#include "costmodel/money.hpp"
 #include "plan/compressors.hpp"
 #include "platforms/strict_json.hpp"
 #include "predict/free_keys.hpp"
@@ -267,6 +268,21 @@ void warn_of_idle_devices(const SearchRequest& o, const predict::Assessment& bes
                 " devices, and the others would be idle; --devices " + std::to_string(best.ranks) + " asks for no more");
 }
 
+/// What money of the other platforms is of, where that is something else; heading() says it of the winner.
+void say_prices(const Setups& setups, const JobSetup& winner, nlohmann::ordered_json& result, const Terminal& terminal) {
+  std::vector<const platforms::Platform*> compared;
+  auto others = nlohmann::ordered_json::array();
+  for (const auto& setup : setups) {
+    const auto& platform = setup->platform();
+    compared.push_back(&platform);
+    if (auto basis = costmodel::price_basis(platform); basis != costmodel::price_basis(winner.platform()))
+      others.push_back({{"platform", platform.name}, {"price_basis", std::move(basis)}});
+  }
+  if (others.empty()) return;
+  result["other_price_bases"] = others;
+  if (const auto mixed = costmodel::mixed_price_bases(compared); !mixed.empty()) terminal.warn(mixed);
+}
+
 /// Where the answer shows it anyway (JSON: `exhausted`) it is not said twice.
 void say_what_ended(const search::SearchResult& found, const search::SearchOptions& options, bool stopped, const Terminal& terminal) {
   if (found.exhausted || terminal.json()) return;
@@ -296,6 +312,7 @@ int search(const SearchRequest& o, Terminal& terminal) {
   const auto& best = found.plans.front().answer;
   const auto& winner = setup_of(setups, best);
   auto result = winner.heading(o.model, best.framework);
+  say_prices(setups, winner, result, terminal);
   result["objective"] = o.objective;
   result.update(result_json(found, setups, options.steps));
   if (more_on_front > 0) result["more_on_front"] = more_on_front;

@@ -34,6 +34,22 @@ TEST_CASE("plans of several platforms are ranked together, each with its platfor
   check_failure(rehearse(on_four("search", "--platform dgx-a100 --platform nowhere")), 1, {"nowhere"});
 }
 
+TEST_CASE("a search over prices on two bases says both, and that they do not compare machines") {
+  const auto asked = [](const std::string& platforms) { return rehearse(on_four("search", platforms + " --top 1")); };
+  // AWS lets both from 2022 on; Lambda a B200 in 2025.
+  const auto alike = asked("--platform dgx-a100 --platform jean-zay-a100"), mixed = asked("--platform dgx-a100 --platform dgx-b200");
+  CHECK_THAT(alike.err, !contains("one basis"));
+  CHECK_THAT(mixed.err, contains("prices are not on one basis") && contains("dgx-a100: on demand, AWS, 2022 to 2024") &&
+                            contains("dgx-b200: on demand, Lambda Cloud, 2025"));
+  const auto answer = result_of(mixed);
+  const auto other = answer.at("platform") == "dgx-a100" ? "dgx-b200" : "dgx-a100";
+  CHECK(answer.at("other_price_bases").size() == 1);
+  CHECK(answer.at("other_price_bases")[0].at("platform") == other);
+  const auto given = asked("--platform dgx-a100 --platform dgx-b200 --price 3");
+  CHECK_THAT(given.err, !contains("one basis"));
+  CHECK(!result_of(given).contains("other_price_bases"));
+}
+
 TEST_CASE("auto is searched by every command that knows the platform") {
   const auto best = result_of(rehearse(on_four("search", "--platform dgx-a100 --plan dp=2,tp=auto --top 1"))).at("plans").at(0);
   const auto estimated = result_of(rehearse(on_four("estimate", "--platform dgx-a100 --plan dp=2,tp=auto")));
