@@ -30,6 +30,7 @@ struct FoundPlans {
   std::string model, platform, dtype, framework, objective;
   std::int64_t batch = 0;
   std::vector<FoundPlan> plans;
+  std::string price_basis = {};  ///< of all platforms
 };
 /// The result of `rehearse search --format json`. Throws BadInput naming file and key when it is something else.
 [[nodiscard]] FoundPlans read_search(const std::string& path);

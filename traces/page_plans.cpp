@@ -159,6 +159,7 @@ std::string plans_section(const FoundPlans& found) {
   std::string text = "<h2>Plans for " + xml_escaped(found.model) + " on " + xml_escaped(found.platform) + "</h2>\n<p>batch " +
                      std::to_string(found.batch) + ", " + xml_escaped(found.dtype) + ", as " + xml_escaped(found.framework) + " runs it; " +
                      xml_escaped(order_of(found)) + "</p>\n";
+  if (!found.price_basis.empty()) text += "<p>Money: " + xml_escaped(found.price_basis) + "</p>\n";
   if (plans.size() > 1) text += front(plans);
   text += "<p class=\"key\">";
   for (const auto& part : kParts) text += std::string("<span style=\"background:var(--") + part.colour + ")\"></span>" + part.name;
@@ -180,6 +181,9 @@ FoundPlans read_search(const std::string& path) {
     all.framework = search.value("framework", "");
     all.objective = search.value("objective", "time");
     all.batch = search.value("batch", std::int64_t{0});
+    all.price_basis = search.value("price_basis", "");
+    for (const auto& other : search.value("other_price_bases", nlohmann::json::array()))
+      all.price_basis += ". On " + other.value("platform", "") + ": " + other.value("price_basis", "");
     for (const auto& p : search.at("plans")) all.plans.push_back(found_plan(p));
     if (all.plans.empty()) throw BadInput(path, "holds no plan");
     return all;

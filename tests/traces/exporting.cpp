@@ -251,6 +251,13 @@ TEST_CASE("a search says what was asked, what nothing beats, and what each plan 
   CHECK(times(page, "r=\"5\" fill=\"var(--prologue)\"") == 1);
 }
 
+TEST_CASE("money on a page says what it is of") {
+  auto found = three_plans();
+  CHECK(plans_section(found).find("Money:") == std::string::npos);
+  found.price_basis = "10 $/h for a node of 8, yours (a quote)";
+  CHECK(plans_section(found).find("<p>Money: 10 $/h for a node of 8, yours (a quote)</p>") != std::string::npos);
+}
+
 TEST_CASE("the plans of a front have no best one, and the quickest stands first") {
   auto found = three_plans();
   found.objective = "pareto";
