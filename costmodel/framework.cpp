@@ -38,6 +38,7 @@ constexpr Flag kFlags[] = {
     {"captures_experts", &FrameworkProfile::captures_experts},
     {"backward_tensor_overlap", &FrameworkProfile::backward_tensor_overlap},
     {"experts_need_sequence_parallel", &FrameworkProfile::experts_need_sequence_parallel},
+    {"whole_experts", &FrameworkProfile::whole_experts},
     {"attention_needs_hopper", &FrameworkProfile::attention_needs_hopper},
     {"dropout", &FrameworkProfile::dropout},
     {"fused_optimizer", &FrameworkProfile::fused_optimizer},

@@ -180,7 +180,6 @@ SplitLimits FoldedModel::limits() const {
   using Rule = plan::RecomputeRule;
   limits.recompute = {{}, {Rule::Selective}, {Rule::SelectiveOps}, {Rule::Full}};
   limits.some_blocks = true;
-  limits.whole_experts = true;
   limits.weights = !use.weights.empty();
   limits.batch_statistics = std::any_of(graph().nodes().begin(), graph().nodes().end(),
                                         [](const graph::Node& n) { return graph::schema(n).name == "BatchNormSums"; });

@@ -19,7 +19,9 @@ Questions::Questions(graph::Graph model, TrainingSetting setting, const costmode
       model_(std::move(model), Grain::Blocks),
       network_(setting_.platform),
       constants_(constants),
-      limits_(model_.limits()) {}
+      limits_(model_.limits()) {
+  limits_.whole_experts = setting_.profile.whole_experts;
+}
 
 std::vector<plan::Violation> Questions::violations(const plan::Plan& plan) const {
   const auto question = asked(plan);

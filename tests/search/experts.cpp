@@ -12,11 +12,12 @@ namespace {
 constexpr int kRanks = 8, kExperts = 16;
 
 struct Mixture {
-  explicit Mixture(double memory) : platform(platforms::with_devices(platforms::load("dgx-h100"), kRanks)) {
+  explicit Mixture(double memory, const char* framework = "megatron-core")
+      : platform(platforms::with_devices(platforms::load("dgx-h100"), kRanks)) {
     platform.nodes.front().device.memory = Bytes(memory);
     const auto* network = "moe?layers=2&hidden=2048&heads=16&seq=4096&vocab=8192&experts=16&top_k=2";
     predictor = predict::frameworks::framework_predictor({graph::zoo::build(network, 2), "bf16", "adam"}, platform,
-                                                         *costmodel::find_framework("megatron-core"));
+                                                         *costmodel::find_framework(framework));
   }
   platforms::Platform platform;
   std::unique_ptr<Predictor> predictor;
@@ -76,6 +77,19 @@ TEST_CASE("what a user fixes may leave experts no other ranks than those of tens
   CHECK(best.plan.has_whole_experts());
   for (const auto& a : tried(*setting.predictor, mixture_plans()))
     if (a.plan.tp == 4 && a.plan.pp == 1) CHECK(best.step.value() <= a.step.value() * (1 + 1e-9));
+}
+
+TEST_CASE("DeepSpeed takes the ranks of experts from those of dp, and no others are proposed") {
+  Mixture setting(80e9, "deepspeed");
+  CHECK(!setting.predictor->limits().whole_experts);
+  SearchOptions options;
+  options.fixed = parse_plan("tp=4,pp=1");
+  options.free = {"dp", "ep", "micro_batch", "zero"};
+  options.seconds = 600;
+  options.top = 1000;
+  options.folds = false;
+  Progress progress;
+  for (const auto& found : search::search(*setting.predictor, options, progress).plans) CHECK(found.answer.plan.ep <= 2);
 }
 
 TEST_CASE("bounds of plans with whole experts hold") {
