@@ -11,7 +11,7 @@ namespace {
 using C = costmodel::Coefficient;
 
 constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
-constexpr double kGatheredCopies = 2;  // layers whose gathered parameters are there at once under ZeRO-3
+constexpr double kGatheredCopies = 2;  // layers whose gathered parameters are there at once under ZeRO-3: at work, and the next one
 constexpr double kSelectiveOpShare = 0.4, kSelectiveOpRest = 0.3;
 constexpr double kLogitBytes32 = 12;
 constexpr double kLogitBytesFused = 8;  // 2, an fp32 copy that becomes its gradient in place, and that in 16 bits
@@ -104,12 +104,13 @@ class StageMemory {
     add_states(m);
     const auto keeps = kept();
     m.host += keeps.offloaded * passes();
-    for_moments(m, [&m](const RankMemory::Moment& moment) {
+    const double kept_at_once = keeps.each * passes() + keeps.under_way;
+    for_moments(m, [&](const RankMemory::Moment& moment) {
       m.activations = std::max(m.activations, moment.activations);
-      m.apart = std::max(m.apart, moment.at_work);
+      m.apart = std::max(m.apart, moment.at_work > 0 ? std::max(moment.activations, kept_at_once + moment.at_work) : kept_at_once);
       if (moment.all() > m.passing.all()) m.passing = moment;
     });
-    m.apart += keeps.each * passes() + keeps.under_way + logits() + m.update;
+    m.apart += logits() + m.update;
     const RankMemory::Moment updating{m.gradients, m.update, 0};
     m.fullest = updating.all() > m.passing.all() ? updating : m.passing;
     return m;
@@ -142,7 +143,7 @@ class StageMemory {
     const double replicas = static_cast<double>(job_.plan.has_shard_groups() ? job_.plan.shard_ranks() : job_.plan.dp) * job_.plan.cp;
     // fp32 values that are sharded with the optimizer, beside a gathered copy in the type of the computation.
     const bool copies = job_.profile.gathers_in_computing_type && job_.plan.zero > 0 && replicas > 1;
-    double largest = 0, whole = 0;
+    double whole = 0;
     const auto add = [&](const Weights& weights, double ranks, double frozen_bytes) {
       const double trained = weights.trained;
       const double kept = copies ? std::min(bytes.weights, precision_.element_bytes + bytes.weights / ranks) : bytes.weights;
@@ -162,11 +163,41 @@ class StageMemory {
       add(count * (part.weights - part.expert_weights) + (job_.plan.pp > 1 ? copied_weights(part, count) : Weights{}), replicas, frozen);
       const double holders = replicas * (job_.plan.has_whole_experts() ? job_.plan.tp : 1);
       add(count * part.expert_weights, holders / job_.plan.ep, frozen);  // experts have copies on fewer ranks
-      largest = std::max(largest, part.read_weights().all);
       const double ranks = keeps_whole_gradients(job_) ? 1 : replicas;
       if (job_.recipe.update_in_backward) m.gradients = std::max(m.gradients, part.weights.trained * bytes.gradients / ranks);
     });
-    if (gathers) m.gathered = precision_.element_bytes * (job_.recipe.keeps_gathered ? whole : kGatheredCopies * largest);
+    if (gathers) m.gathered = job_.recipe.keeps_gathered ? precision_.element_bytes * whole : gathered_all_along();
+  }
+
+  /// Blocks that are gathered one by one.
+  [[nodiscard]] bool gathers_blocks() const { return gathers_every_pass(job_) && !job_.recipe.keeps_gathered && unit_of_rest() > 0; }
+
+  /// Of what is not a block, elements, where blocks are gathered one by one: embeddings, logits and norms belong to the unit around all
+  /// blocks, which FSDP gathers first and frees last (PyTorch: the root is not resharded after its forward pass).
+  [[nodiscard]] double unit_of_rest() const {
+    double rest = 0;
+    bool blocks = false;
+    for_pieces([&](const Part& part, const Piece& piece) {
+      blocks = blocks || part.repeated;
+      if (!part.repeated) rest += piece.count * part.weights.all;
+    });
+    return blocks && !model_.image && job_.profile.gathers_layerwise ? rest : 0;
+  }
+
+  [[nodiscard]] double gathered_all_along() const {
+    if (const double rest = unit_of_rest(); rest > 0) return precision_.element_bytes * rest;
+    double largest = 0;
+    for_pieces([&](const Part& part, const Piece&) { largest = std::max(largest, part.read_weights().all); });
+    return precision_.element_bytes * kGatheredCopies * largest;
+  }
+
+  /// While a block is at work: its own parameters and those of the next one, as they are stored where they are not trained.
+  [[nodiscard]] double gathered_for(const Part& part, double blocks_left) const {
+    if (!part.repeated || !gathers_blocks()) return 0;
+    auto read = part.read_weights();
+    if (job_.plan.dp * job_.plan.cp == job_.plan.ep) read = read - part.expert_weights;  // every rank has its own experts whole
+    return std::min(kGatheredCopies, blocks_left) *
+           (precision_.element_bytes * read.trained + frozen_bytes(precision_.element_bytes) * (read.all - read.trained));
   }
 
   /// Of a weight of a block that is not trained.
@@ -212,8 +243,8 @@ class StageMemory {
     return job_.profile.gradient_buffers || buckets || job_.recipe.update_in_backward || p.pp > 1 || step_.shape.micro_batches > 1;
   }
 
-  /// The loss, and the first and last repetition of every part as the backward pass of one micro-batch comes to it: kept activations go,
-  /// gradients of weights come.
+  /// The loss, and the first and last two repetitions of every part as the backward pass of one micro-batch comes to them: kept activations
+  /// go, gradients of weights come.
   template <class Visit>
   void for_moments(const RankMemory& m, const Visit& visit) const {
     const double early = gradients_wait() ? m.gradients : 0;
@@ -221,18 +252,23 @@ class StageMemory {
     const double most = all.each * passes() + all.under_way;
     visit(RankMemory::Moment{early, most + logits(), 0});
     if (checkpoints_stages()) return visit(RankMemory::Moment{early, most + all.at_work, all.at_work});
-    double trained = 0;
-    for_pieces([&](const Part& part, const Piece& piece) { trained += part.weights.trained * piece.count; });
+    double trained = 0, left = 0;  // blocks that the backward pass has still to come to
+    for_pieces([&](const Part& part, const Piece& piece) {
+      trained += part.weights.trained * piece.count;
+      left += part.repeated ? piece.count : 0;
+    });
     const double gradient = trained > 0 ? (m.gradients - early) / trained : 0;
-    for (int own = 0; own < step_.shape.chunks; ++own) {
+    for (int turn = 0; turn < step_.shape.chunks; ++turn) {
       RankMemory::Moment now{early, most, 0};
-      const auto& chunk = step_.chunks[step_.chunk_of(stage_, own)];
+      const auto& chunk = step_.chunks[step_.chunk_of(stage_, turn)];
       for (auto piece = chunk.rbegin(); piece != chunk.rend(); ++piece) {
         const auto& part = model_.parts[piece->part];
         const auto bytes = pass_bytes(part, piece->recompute, job_, model_);
-        const double at_work = bytes.at_work + part.widest_gradients + gradients_on_their_way(part);
-        for (const double blocks : {piece->count - 1.0, 1.0}) {
+        const double own = bytes.at_work + part.widest_gradients + gradients_on_their_way(part);
+        for (const double blocks : {std::max(0.0, piece->count - 2.0), std::min(1.0, piece->count - 1.0), 1.0}) {
+          const double at_work = own + gathered_for(part, left);
           visit(RankMemory::Moment{now.gradients, now.activations + at_work, at_work});
+          left -= part.repeated ? blocks : 0;
           now.activations -= blocks * bytes.each;
           now.gradients += blocks * part.weights.trained * gradient;
         }
@@ -301,7 +337,8 @@ MemoryReading device_memory(const RankMemory& m, const costmodel::FrameworkProfi
   const auto allocator = static_cast<std::size_t>(profile.allocator);
   const double factor = c[kFactors[allocator]], reserve = c[kReserves[allocator]] * kGibi;
   if (profile.allocator != costmodel::AllocatorKind::Pytorch) return {m.all() * factor + reserve, m.all() * factor + reserve};
-  const double needed = m.all() + reserve, held = m.weights + m.optimizer + m.gathered + m.gradients + m.apart;
+  const double needed = m.all() + reserve;
+  const double held = m.weights + m.optimizer + m.gathered + m.gradients + m.apart;
   return {std::clamp(held * factor + reserve, needed, std::max(needed, kMemoryInUse * capacity)), needed};
 }
 
