@@ -62,6 +62,7 @@ constexpr Flag kFlags[] = {
     {"keeps_quantised_gates", &FrameworkProfile::keeps_quantised_gates},
     {"keeps_quantised_weights", &FrameworkProfile::keeps_quantised_weights},
     {"weighs_gated_rows", &FrameworkProfile::weighs_gated_rows},
+    {"holds_inputs_of_frozen", &FrameworkProfile::holds_inputs_of_frozen},
 };
 
 struct FrameworkNumber {

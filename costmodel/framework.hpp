@@ -94,7 +94,9 @@ struct FrameworkProfile {
   bool keeps_quantised_weights = false;   ///< weights of blocks that an fp8 job does not train have 8 bits
   bool weighs_gated_rows = false;         ///< how much an expert counts is multiplied into its gated rows, before its last product
   bool whole_experts = true;              ///< ranks of tp may have experts of their own instead of parts of each
-  double logit_bytes_16bit = 10;          ///< of a logit and what the loss makes of it: 2, an fp32 copy and its softmax, unless it is fused
+  /// Blocks with weights that are not trained keep what they read, and its gradient, until the backward pass ends (PyTorch's FSDP1).
+  bool holds_inputs_of_frozen = false;
+  double logit_bytes_16bit = 10;  ///< of a logit and what the loss makes of it: 2, an fp32 copy and its softmax, unless it is fused
   double gradient_bytes_fp16 = 2, gradient_bytes_bf16 = 2, gradient_bytes_amp = 4;
   double update_copies = 0;    ///< of the gradients, that an update of all parameters at once makes (torch.optim with foreach)
   double bucket_bytes = 25e6;  ///< of gradients that are summed together

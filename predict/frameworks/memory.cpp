@@ -269,11 +269,19 @@ class StageMemory {
           const double at_work = own + gathered_for(part, left);
           visit(RankMemory::Moment{now.gradients, now.activations + at_work, at_work});
           left -= part.repeated ? blocks : 0;
-          now.activations -= blocks * bytes.each;
+          now.activations -= blocks * (bytes.each - held_until_the_end(part));
           now.gradients += blocks * part.weights.trained * gradient;
         }
       }
     }
+  }
+
+  /// Of a block whose backward pass is over: to know when it may shard weights again that have no gradient, FSDP1 waits for the gradients
+  /// of what the block read, by a hook that has both until the whole backward pass ends (PyTorch:
+  /// _register_post_backward_reshard_only_hook).
+  [[nodiscard]] double held_until_the_end(const Part& part) const {
+    const bool frozen = part.weights.trained > 0 && part.weights.trained < part.weights.all;
+    return part.repeated && frozen && job_.profile.holds_inputs_of_frozen && gathers_every_pass(job_) ? 2 * part.boundary_bytes : 0;
   }
 
   /// Those of the part at work are whole before they are scattered over the ranks that keep them.

@@ -1,5 +1,6 @@
-// Bytes of one rank where replicas shard parameters.
+// Bytes of one rank where replicas shard parameters, and where only low-rank adapters are trained.
 
+#include "graph/adapters.hpp"
 #include "tests/catch.hpp"
 #include "tests/predict/frameworks/sample.hpp"
 
@@ -10,6 +11,8 @@ using sample::Sample;
 
 const std::string kSmall = "zoo:gpt?layers=6&hidden=64&heads=4&seq=32&vocab=1000&batch=2";
 constexpr double kBlock = 12.0 * 64 * 64 + 13 * 64, kRest = 1000 * 64 + 32 * 64 + 2 * 64;  // parameters
+
+graph::Graph adapted() { return graph::with_adapters(graph::zoo::build(kSmall), {8, 0, {"*attn*"}}).graph; }
 
 TEST_CASE("what is around the blocks stays gathered, and of the blocks the one at work and the next") {
   Sample s(kSmall, platforms::load("dgx-h100"), "torchtitan", "bf16");
@@ -23,6 +26,23 @@ TEST_CASE("what is around the blocks stays gathered, and of the blocks the one a
   Sample pieces(kSmall, platforms::load("dgx-a100"), "megatron-deepspeed", "bf16");
   pieces.job.plan.dp = 8, pieces.job.plan.zero = 3;  // ZeRO of DeepSpeed gathers module by module, and nothing stays
   CHECK(pieces.memory().gathered == Approx(2 * 2 * (1000 * 64 + 32 * 64)));  // twice the largest
+}
+
+TEST_CASE("under FSDP blocks of frozen weights hold what they read, and its gradient, until the backward pass ends") {
+  Sample s(adapted(), platforms::load("dgx-a100"), "transformers");
+  s.job.recipe.chunked_loss = s.job.recipe.keeps_gathered = true;
+  s.job.plan.recompute.rule = plan::RecomputeRule::Full;
+  s.job.plan.dp = 2, s.job.plan.zero = 3;
+  const double held = s.memory().activations;
+  s.profile.holds_inputs_of_frozen = false;
+  const double input = 64 * 64 * 2;  // 64 tokens of 64 values of two bytes
+  // When the backward pass comes to the first of six blocks, five inputs that are not needed any more, and five gradients, of which one
+  // each takes the place of the other.
+  CHECK(held - s.memory().activations == Approx(5 * input));
+  s.job.plan.zero = 0;
+  const double replicated = s.memory().activations;
+  s.profile.holds_inputs_of_frozen = true;
+  CHECK(s.memory().activations == replicated);
 }
 
 }  // namespace
