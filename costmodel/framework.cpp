@@ -63,6 +63,7 @@ constexpr Flag kFlags[] = {
     {"keeps_quantised_weights", &FrameworkProfile::keeps_quantised_weights},
     {"weighs_gated_rows", &FrameworkProfile::weighs_gated_rows},
     {"holds_inputs_of_frozen", &FrameworkProfile::holds_inputs_of_frozen},
+    {"adapters_in_fp32", &FrameworkProfile::adapters_in_fp32},
 };
 
 struct FrameworkNumber {

@@ -171,6 +171,8 @@ void Flow::mark_origins() {
     const auto& node = graph_->nodes()[n];
     has_convolution_ |= family(node) == CostFamily::Convolution;
     has_dropout_ |= op_name(node) == "Dropout";
+    has_frozen_ |=
+        std::ranges::any_of(node.inputs, [&](TensorId t) { return t != TensorId::None && (*graph_)[t].role == graph::TensorRole::Frozen; });
     bool activation = false, gradient = false, weight = true;
     for (const auto t : node.inputs) {
       activation |= this->activation(t);

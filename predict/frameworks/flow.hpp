@@ -51,6 +51,7 @@ class Flow {
   [[nodiscard]] bool of_slots(graph::TensorId t) const { return slots_[graph::index(t)]; }
   [[nodiscard]] bool has_convolution() const { return has_convolution_; }
   [[nodiscard]] bool has_dropout() const { return has_dropout_; }
+  [[nodiscard]] bool has_frozen() const { return has_frozen_; }  ///< weights that are not trained
   [[nodiscard]] std::size_t forward_nodes() const { return core_of_.size(); }
 
  private:
@@ -80,7 +81,7 @@ class Flow {
   std::vector<AttentionCore> cores_;
   std::map<graph::TensorId, double> windows_;  ///< of stored masks
   std::vector<std::vector<graph::NodeId>> consumers_;
-  bool has_convolution_ = false, has_dropout_ = false;
+  bool has_convolution_ = false, has_dropout_ = false, has_frozen_ = false;
 };
 
 /// What picks the experts of a token; nullptr: nothing does.

@@ -33,6 +33,8 @@ constexpr PassTable kImageFanIn{{{0, 3, 0, 1}, {0, 2, 0, 1}, {0, 1, 0, 0}}};
 constexpr PassTable kFanIn{{{0, 3, 0, 1}, {0, 3, 0, 1}, {0, 1.5, 0, 1}}};
 constexpr PassTable kDropout{{{2.5, 2.5, 1, 1}, {2.5, 2.5, 1, 1}, {0.5, 2.5, 0, 1}}};
 constexpr double kStridedShare = 0.25;  // of a transposition's traffic when fused attention reads strided operands
+constexpr std::int64_t kLowRank = 128;  // sides of adapters' weights that are below it
+constexpr double kSingle = 4;           // bytes of a value in 32 bits
 constexpr double kMaskPass = 0.5;       // a byte per 16-bit element
 
 bool is_norm_result(const graph::Node* node) {
@@ -230,6 +232,13 @@ bool RowCollector::weighs_experts(const graph::Node& node) const {
   });
 }
 
+/// Whether a product's weight is one of two of low rank beside a matrix that is not trained.
+bool RowCollector::is_adapter(const graph::Node& node) const {
+  if (!weight_product(flow(), node) || graph()[node.inputs[1]].role != graph::TensorRole::Parameter) return false;
+  const auto& shape = graph()[node.inputs[1]].type.shape;
+  return flow().has_frozen() && std::ranges::min(shape) < kLowRank;
+}
+
 /// What the backward pass of a node reads again.
 void RowCollector::keep_operands(const graph::Node& node) {
   const auto& schema = graph::schema(node);
@@ -237,6 +246,10 @@ void RowCollector::keep_operands(const graph::Node& node) {
   if (weight_product(flow(), node) && !flow().gradient(node.inputs[1])) return;  // its operand is wanted for the weight's gradient alone
   if (s_.precision.quantised() && s_.job.profile.keeps_quantised_operands && weight_product(flow(), node)) {
     for (const auto t : operands_of(node)) keep_quantised(t);
+    return;
+  }
+  if (s_.job.profile.adapters_in_fp32 && is_adapter(node)) {
+    part_.kept.others += kSingle * s_.elements(node.inputs[0]);
     return;
   }
   const bool needs = graph::is_product(schema.family) || schema.family == CostFamily::Normalization ||

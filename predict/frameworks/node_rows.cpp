@@ -310,8 +310,10 @@ void RowCollector::fused_attention(const AttentionCore& core) {
   forward({RateKind::FlashAttention, work, 4 * bytes, 1, 1});
   backward({RateKind::FlashAttention, kFlashBackwardWork * work, 8 * bytes, 1, 3});
   for (const auto t : {first.inputs[0], first.inputs[1], second.inputs[1]}) keep(t);
-  // Its backward pass reads its result, too, which the projection behind it keeps, unless that keeps it in 8 bits.
-  if (s_.precision.quantised() && s_.job.profile.keeps_quantised_operands) keep(second.outputs[0]);
+  // Its backward pass reads its result, too, which the projection behind it keeps, unless that keeps it in 8 bits, or in 32.
+  const bool apart =
+      s_.precision.quantised() ? s_.job.profile.keeps_quantised_operands : s_.job.profile.adapters_in_fp32 && flow().has_frozen();
+  if (apart) keep(second.outputs[0]);
 }
 
 void RowCollector::convolution(const graph::Node& node) {

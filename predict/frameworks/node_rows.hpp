@@ -101,6 +101,7 @@ class RowCollector {
   [[nodiscard]] graph::TensorId source_of(graph::TensorId) const;
   [[nodiscard]] bool wanted_again(const graph::Node&, graph::TensorId) const;
   [[nodiscard]] bool gates(const graph::Node&) const;
+  [[nodiscard]] bool is_adapter(const graph::Node&) const;
   [[nodiscard]] bool weighs_experts(const graph::Node&) const;
 
   void dense_product(const graph::Node&, const costmodel::MatmulShape&, Gradients);

@@ -45,5 +45,18 @@ TEST_CASE("under FSDP blocks of frozen weights hold what they read, and its grad
   CHECK(s.memory().activations == replicated);
 }
 
+TEST_CASE("adapters of 32 bits keep what they read in 32 bits") {
+  Sample s(adapted(), platforms::load("dgx-a100"), "transformers");
+  const double single = sample::block_of(s.parts()).kept.all();
+  s.profile.adapters_in_fp32 = false;
+  // Of each of 64 tokens: what the adapters of attention's inputs and of its output read, 64 values each, and 8 values twice between their
+  // two matrices, have four bytes instead of two; the result of attention is kept in two beside that.
+  CHECK(single - sample::block_of(s.parts()).kept.all() == Approx(64 * ((4 - 2) * (64 + 64 + 8 + 8) + 2 * 64)));
+  Sample trained(kSmall, platforms::load("dgx-a100"), "transformers");
+  const double all = trained.memory().activations;
+  trained.profile.adapters_in_fp32 = false;
+  CHECK(trained.memory().activations == all);
+}
+
 }  // namespace
 }  // namespace rehearsal::predict::frameworks
