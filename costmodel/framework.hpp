@@ -97,6 +97,9 @@ struct FrameworkProfile {
   /// Blocks with weights that are not trained keep what they read, and its gradient, until the backward pass ends (PyTorch's FSDP1).
   bool holds_inputs_of_frozen = false;
   bool adapters_in_fp32 = false;  ///< low-rank adapters have 32 bits, and each converts what it reads (PEFT: autocast_adapter_dtype)
+  /// Releases for Blackwell compile the loss with the model, and the allocator's segments grow (torchtitan of 2025: compile.components,
+  /// run_train.sh).
+  bool newer_on_blackwell = false;
   double logit_bytes_16bit = 10;  ///< of a logit and what the loss makes of it: 2, an fp32 copy and its softmax, unless it is fused
   double gradient_bytes_fp16 = 2, gradient_bytes_bf16 = 2, gradient_bytes_amp = 4;
   double update_copies = 0;    ///< of the gradients, that an update of all parameters at once makes (torch.optim with foreach)

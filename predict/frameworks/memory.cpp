@@ -101,6 +101,7 @@ class StageMemory {
   [[nodiscard]] RankMemory memory() const {
     RankMemory m;
     m.stage = stage_;
+    m.segments_grow = of_blackwell();
     add_states(m);
     const auto keeps = kept();
     m.host += keeps.offloaded * passes();
@@ -299,9 +300,16 @@ class StageMemory {
   [[nodiscard]] double logits() const {
     const bool last = step_.stage_of(step_.chunks.size() - 1) == stage_;
     if (!last || model_.image || job_.recipe.chunked_loss) return 0;
+    if (of_blackwell() && job_.profile.elementwise_fusion == 2 && precision_.element_bytes == 2) return kLogitBytesFused * model_.logits;
     const double narrow =
         job_.recipe.fused_kernels ? std::min(kLogitBytesFused, job_.profile.logit_bytes_16bit) : job_.profile.logit_bytes_16bit;
     return model_.logits * (precision_.element_bytes == 2 ? narrow : kLogitBytes32);
+  }
+
+  /// Whether the framework's releases for this device do what older ones do not.
+  [[nodiscard]] bool of_blackwell() const {
+    const auto& device = job_.device(step_.lanes.front().devices.groups[static_cast<std::size_t>(stage_)]);
+    return job_.profile.newer_on_blackwell && device.generation.starts_with("blackwell");
   }
 
   const StagedStep& step_;
@@ -346,6 +354,7 @@ MemoryReading device_memory(const RankMemory& m, const costmodel::FrameworkProfi
   const double factor = c[kFactors[allocator]], reserve = c[kReserves[allocator]] * kGibi;
   if (profile.allocator != costmodel::AllocatorKind::Pytorch) return {m.all() * factor + reserve, m.all() * factor + reserve};
   const double needed = m.all() + reserve;
+  if (m.segments_grow) return {needed, needed};
   const double held = m.weights + m.optimizer + m.gathered + m.gradients + m.apart;
   return {std::clamp(held * factor + reserve, needed, std::max(needed, kMemoryInUse * capacity)), needed};
 }

@@ -17,6 +17,7 @@ struct RankMemory {
   };
 
   int stage = 0;
+  bool segments_grow = false;  ///< the allocator's: then what one moment leaves serves the next, whatever its sizes
   double weights = 0, gradients = 0, optimizer = 0;
   double activations = 0;  ///< where they are most
   double gathered = 0;     ///< sharded parameters that are whole for the layers at work

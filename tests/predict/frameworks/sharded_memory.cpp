@@ -58,5 +58,21 @@ TEST_CASE("adapters of 32 bits keep what they read in 32 bits") {
   CHECK(trained.memory().activations == all);
 }
 
+TEST_CASE("torchtitan of Blackwell compiles the loss, and what one moment leaves serves the next") {
+  Sample s(kSmall, platforms::load("dgx-b200"), "torchtitan", "bf16");
+  const auto reading = [&](const RankMemory& m) { return device_memory(m, s.profile, costmodel::published_constants().values, 192e9); };
+  const auto newer = s.memory();
+  CHECK(reading(newer).reading == reading(newer).needed);
+  s.profile.newer_on_blackwell = false;
+  const auto older = s.memory();
+  CHECK(older.activations - newer.activations == Approx(64 * 1000 * (14 - 8)));  // logits of 64 tokens
+  CHECK(reading(older).reading > reading(older).needed);
+  s.profile.newer_on_blackwell = true;
+  s.profile.elementwise_fusion = 1;  // not compiled
+  CHECK(s.memory().activations == Approx(older.activations).epsilon(0.05));
+  Sample hopper(kSmall, platforms::load("dgx-h100"), "torchtitan", "bf16");
+  CHECK(hopper.memory().activations == older.activations);
+}
+
 }  // namespace
 }  // namespace rehearsal::predict::frameworks
