@@ -64,6 +64,7 @@ constexpr Flag kFlags[] = {
     {"weighs_gated_rows", &FrameworkProfile::weighs_gated_rows},
     {"holds_inputs_of_frozen", &FrameworkProfile::holds_inputs_of_frozen},
     {"adapters_in_fp32", &FrameworkProfile::adapters_in_fp32},
+    {"keeps_no_scores", &FrameworkProfile::keeps_no_scores},
     {"newer_on_blackwell", &FrameworkProfile::newer_on_blackwell},
 };
 

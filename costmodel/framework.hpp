@@ -97,6 +97,7 @@ struct FrameworkProfile {
   /// Blocks with weights that are not trained keep what they read, and its gradient, until the backward pass ends (PyTorch's FSDP1).
   bool holds_inputs_of_frozen = false;
   bool adapters_in_fp32 = false;  ///< low-rank adapters have 32 bits, and each converts what it reads (PEFT: autocast_adapter_dtype)
+  bool keeps_no_scores = false;   ///< attention computes its scores again for the backward pass, also where it is as slow as plain kernels
   /// Releases for Blackwell compile the loss with the model, and the allocator's segments grow (torchtitan of 2025: compile.components,
   /// run_train.sh).
   bool newer_on_blackwell = false;

@@ -182,7 +182,7 @@ void RowCollector::scores(const AttentionCore& core) {
   const double others = separate[static_cast<std::size_t>(fusion())];
   bytes({(2 * others + 2 + drop) * size, others + 1 + dropout}, {(2 * others + 3 + drop) * size, others + 1 + dropout},
         RateKind::ScoreElementwise);
-  part_.kept.attention += size * (dropout ? 2.5 : 1.0);
+  if (!s_.job.profile.keeps_no_scores) part_.kept.attention += size * (dropout ? 2.5 : 1.0);
 }
 
 void RowCollector::keep(TensorId t, double share) {

@@ -188,6 +188,16 @@ TEST_CASE("a fused loss keeps no copies of logits in fp32") {
   CHECK(fused.memory().activations - before == Approx(64 * 1000 * (10 - 4)));  // logits of 64 tokens
 }
 
+TEST_CASE("attention that computes its scores again keeps none, whatever its kernels take") {
+  Sample s(kSmall, platforms::load("dgx-a100"), "nemo-launcher");
+  const auto parts = s.parts();
+  CHECK(!parts.fused_attention);
+  CHECK(sample::block_of(parts).kept.attention == 0);
+  s.profile.keeps_no_scores = false;
+  // 2 sequences, 4 heads, 32 queries and as many keys: what the softmax made, two bytes, and 1.5 times that of what dropout made of it.
+  CHECK(sample::block_of(s.parts()).kept.attention == Approx(2 * 4 * 32 * 32 * 2 * 2.5));
+}
+
 TEST_CASE("an optimizer without moments keeps less") {
   Sample s(kSmall, platforms::load("dgx-a100"), "megatron");
   const double adam = s.memory().optimizer;  // fp32 weights and two moments: 12 bytes
