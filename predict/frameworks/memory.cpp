@@ -188,8 +188,16 @@ class StageMemory {
   [[nodiscard]] double gathered_all_along() const {
     if (const double rest = unit_of_rest(); rest > 0) return precision_.element_bytes * rest;
     double largest = 0;
-    for_pieces([&](const Part& part, const Piece&) { largest = std::max(largest, part.read_weights().all); });
+    for_pieces([&](const Part& part, const Piece&) { largest = std::max(largest, unit_of(part)); });
     return precision_.element_bytes * kGatheredCopies * largest;
+  }
+
+  /// Weights that are gathered at once, elements: ZeRO of DeepSpeed gathers module by module.
+  [[nodiscard]] double unit_of(const Part& part) const {
+    if (job_.profile.gathers_layerwise) return part.read_weights().all;
+    double largest = 0;
+    for (const auto& weights : part.weights_of_node) largest = std::max(largest, weights.all);
+    return largest;
   }
 
   /// While a block is at work: its own parameters and those of the next one, as they are stored where they are not trained.
