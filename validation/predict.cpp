@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/error.hpp"
 #include "base/names.hpp"
@@ -170,18 +171,31 @@ double needed_share(const Prepared& p, const Record& r, const frameworks::RankMe
   return share(frameworks::memory_of(*RecordStep(p, p.parts, job, c)));
 }
 
-void memory_values(const Prepared& p, const Record& r, const frameworks::RankMemory& memory, const Constants& c, Values& v) {
+/// Whose bytes a record's figures are: the fullest rank's, or those of all stages together.
+std::vector<frameworks::RankMemory> counted_ranks(const Prepared& p, const frameworks::StagedStep& step) {
+  if (!p.sums_over_devices) return {frameworks::memory_of(step)};
+  std::vector<frameworks::RankMemory> ranks;
+  for (int stage = 0; stage < step.shape.stages; ++stage) ranks.push_back(frameworks::memory_of_stage(step, stage));
+  return ranks;
+}
+
+void memory_values(const Prepared& p, const Record& r, const frameworks::StagedStep& step, const Constants& c, Values& v) {
   const auto job = p.framework_job();
-  const double devices = p.sums_over_devices ? p.job.plan.pp : 1, capacity = job.device().memory.value.value(),
-               most = capacity * frameworks::kMemoryInUse;
-  v["param_opt_memory_gib"] = devices * memory.states() / kGibi;
-  v["activation_memory_gib"] = devices * memory.activations / kGibi;
-  const auto device = frameworks::device_memory(memory, job.profile, c, capacity);
-  v["memory_gib"] = v["memory_reserved_gib"] = devices * std::min(most, device.reading) / kGibi;
+  const double capacity = job.device().memory.value.value();
+  const auto ranks = counted_ranks(p, step);
+  const double all = capacity * static_cast<double>(ranks.size()), most = all * frameworks::kMemoryInUse;
+  const auto sum = [&](auto&& bytes) {
+    return std::accumulate(ranks.begin(), ranks.end(), 0.0, [&](double before, const auto& m) { return before + bytes(m); });
+  };
+  const auto device = [&](const frameworks::RankMemory& m) { return frameworks::device_memory(m, job.profile, c, capacity); };
+  v["param_opt_memory_gib"] = sum([](const auto& m) { return m.states(); }) / kGibi;
+  v["activation_memory_gib"] = sum([](const auto& m) { return m.activations; }) / kGibi;
+  v["memory_gib"] = v["memory_reserved_gib"] = std::min(most, sum([&](const auto& m) { return device(m).reading; })) / kGibi;
   // Where the device's own reading stands beside it, the other figure is what the allocator has handed out.
-  if (r.measured.has("memory_reserved_gib")) v["memory_gib"] = devices * std::min(most, memory.all()) / kGibi;
-  v["oom"] = needed_share(p, r, memory, c);
-  if (p.plain_parts) v["activation_pct_of_tp_baseline"] = 100 * memory.activations / plain_activations(p, c);
+  if (r.measured.has("memory_reserved_gib")) v["memory_gib"] = std::min(most, sum([](const auto& m) { return m.all(); })) / kGibi;
+  // Stages of such a record are cut by its `balance`, which counts layers of its own: an even share of what all need.
+  v["oom"] = p.sums_over_devices ? sum([&](const auto& m) { return device(m).needed; }) / all : needed_share(p, r, ranks.front(), c);
+  if (p.plain_parts) v["activation_pct_of_tp_baseline"] = 100 * ranks.front().activations / plain_activations(p, c);
 }
 
 void energy_values(const Prepared& p, const Record& r, const Constants& c, double watts, Values& v) {
@@ -315,7 +329,7 @@ Answer answer(const Prepared& p, const Record& r, const Constants& c, predict::S
   rate_values(p, r, seconds, a.values);
   a.values["forward_s"] = a.step.forward;
   a.values["backward_s"] = a.step.backward;
-  memory_values(p, r, frameworks::memory_of(*step), c, a.values);
+  memory_values(p, r, *step, c, a.values);
   energy_values(p, r, c, power.watts, a.values);
   if (p.job.model.zoo == "dlrm") forget_times(a.values);
   return a;

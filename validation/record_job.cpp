@@ -120,7 +120,8 @@ void set_batches(const Record& r, RecordJob& job) {
   if (gb <= 0) gb = local > 0 ? local * p.dp : mb * p.dp * std::max(1.0, ga);
   if (gb <= 0 && job.model.translation) gb = positive(r, "micro_batch_tokens") / job.model.seq * p.dp * std::max(1.0, ga);
   if (gb <= 0) throw Refusal("plan.global_batch: is missing, and micro_batch does not stand in for it");
-  if (p.pp > 1 && chunks > 0) mb = gb / p.dp / chunks;
+  const bool cut = (p.pp > 1 || job.framework->checkpoints_stages) && chunks > 0;
+  if (cut) mb = gb / p.dp / chunks;
   if (mb <= 0 && local > 0) mb = local / p.pp;  // as many micro-batches as stages
   if (mb <= 0) {
     const double replica = gb / p.dp;
@@ -143,7 +144,7 @@ void set_batches(const Record& r, RecordJob& job) {
   job.micro_batches = micro_batches_of(gb / p.dp, mb);
   job.samples = gb;
   job.tokens = job.model.sequence ? gb * job.model.seq : 0;
-  const bool stated = r.plan.number("micro_batch") && r.plan.number("dp") && !(p.pp > 1 && chunks > 0);
+  const bool stated = r.plan.number("micro_batch") && r.plan.number("dp") && !cut;
   if (stated && !job.model.translation && !r.plan.truth("spatial_parallel")) refuse_remainders(r, job);
 }
 

@@ -336,11 +336,13 @@ double capacity_of(const StagedStep& step, int stage) {
   return least;
 }
 
+RankMemory memory_of_stage(const StagedStep& step, int stage) { return StageMemory(step, stage).memory(); }
+
 RankMemory memory_of(const StagedStep& step) {
   RankMemory fullest;
   double most = 0;
   for (int stage = 0; stage < step.shape.stages; ++stage) {
-    const auto own = StageMemory(step, stage).memory();
+    const auto own = memory_of_stage(step, stage);
     if (const double share = own.all() / capacity_of(step, stage); share > most) most = share, fullest = own;
   }
   return fullest;

@@ -45,6 +45,7 @@ struct PassBytes {
 [[nodiscard]] double capacity_of(const StagedStep&, int stage);
 /// Of the stage that fills most of what its devices have.
 [[nodiscard]] RankMemory memory_of(const StagedStep&);
+[[nodiscard]] RankMemory memory_of_stage(const StagedStep&, int stage);
 /// Of one stage, as it comes and goes in a step: what device_reading() adds to tensors is not in it.
 [[nodiscard]] plan::MemoryOutline outline_of(const StagedStep&, int stage);
 /// What a checkpoint holds: weights that are trained, and all that the optimizer keeps for them, master weights included.

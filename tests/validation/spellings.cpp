@@ -11,10 +11,10 @@
 namespace rehearsal::validation {
 namespace {
 
-Record record(const std::string& model, const std::string& plan, const std::string& gpu = "H100-SXM5-80GB", int count = 8) {
+Record record(const std::string& model, const std::string& plan, const std::string& gpu = "H100-SXM5-80GB", int count = 8,
+              const std::string& measured = R"({"iteration_time_s": null})") {
   std::istringstream in(R"({"id": "r", "source": "s", "model": )" + model + R"(, "hardware": {"gpu": ")" + gpu + R"(", "count": )" +
-                        std::to_string(count) + R"(, "gpus_per_node": 8}, "plan": )" + plan +
-                        R"(, "measured": {"iteration_time_s": null}})");
+                        std::to_string(count) + R"(, "gpus_per_node": 8}, "plan": )" + plan + R"(, "measured": )" + measured + "}");
   return read_records(in, "records.jsonl").records.front();
 }
 
@@ -198,6 +198,21 @@ TEST_CASE("minutes to a target follow from epochs where the data set of a model 
   const auto v = judged(read_records(in, "records.jsonl").records.front());
   // 4,590,101 sentences of WMT 17 an epoch, 6 % of the time for evaluation.
   CHECK(v.predicted.at("minutes").value == Approx(2 * 4590101 / v.predicted.at("samples_per_s").value * 1.06 / 60));
+}
+
+TEST_CASE("chunks are micro-batches also where one device has the whole pipeline, and figures of all devices are summed over the stages") {
+  const std::string unet = R"~({"name": "torchgpipe U-Net (B=1,C=16)"})~";
+  const auto staged = [&](int stages) {
+    return record(unet,
+                  R"({"framework": "torchgpipe", "chunks": 4, "global_batch": 8, "precision": "fp32", "optimizer": "sgd", "recompute": )"
+                  R"("full", "pp": )" +
+                      std::to_string(stages) + "}",
+                  "Tesla P40 24GB", stages, R"({"param_opt_memory_gib": null})");
+  };
+  CHECK(job_of(staged(1)).micro_batch == 2);
+  const auto states = [&](int stages) { return judged(staged(stages)).predicted.at("param_opt_memory_gib").value; };
+  // Weights and gradients, wherever the stages are cut: no stage has a copy of another's.
+  CHECK(states(4) == Approx(states(1)));
 }
 
 TEST_CASE("a replica's batch is cut into micro-batches by tokens where nothing says how") {
