@@ -102,6 +102,7 @@ struct UpdateSize {
   double moved = 0;          ///< numbers read and written: parameter, gradient and state, norms and directions
   double product_flops = 0;  ///< of matrix products
 };
-[[nodiscard]] UpdateSize update_size(const OptimizerRow& row, const ParameterUse& use);
+/// `without`: a hyperparameter that is 0, so that what is kept only with it is not kept.
+[[nodiscard]] UpdateSize update_size(const OptimizerRow& row, const ParameterUse& use, std::string_view without = {});
 
 }  // namespace rehearsal::graph

@@ -357,11 +357,12 @@ bool has_moments(const OptimizerRow& row) {
   return row.counts_steps || std::ranges::any_of(row.slots, is_moment) || (row.others != nullptr && has_moments(*row.others));
 }
 
-UpdateSize update_size(const OptimizerRow& optimizer, const ParameterUse& use) {
+UpdateSize update_size(const OptimizerRow& optimizer, const ParameterUse& use, std::string_view without) {
   const OptimizerRow& row = row_for(optimizer, use);
   UpdateSize size;
   size.elements = static_cast<double>(element_count(use.shape));
-  for (const OptimizerSlot& slot : row.slots) size.state += kept_numbers(slot, use);
+  for (const OptimizerSlot& slot : row.slots)
+    if (slot.only_with.empty() || slot.only_with != without) size.state += kept_numbers(slot, use);
   // Reads parameter, gradient and state; writes parameter and state.
   size.moved = (3 + row.extra_passes) * size.elements + 2 * size.state;
   if (row.product_flops != nullptr) size.product_flops = row.product_flops(use);

@@ -242,6 +242,13 @@ std::optional<bool> fp8_gather(const Record& r) {
   return holds_any(text, {"float8 all-gather", "f8 all-gather"});
 }
 
+/// Recipes of image networks do; who writes SGD or RMSprop and nothing else has what PyTorch makes of that.
+bool keeps_momentum(const Record& r) {
+  const auto text = r.plan.text("optimizer");
+  const bool plain = text.starts_with("sgd") || text.starts_with("rmsprop");
+  return !plain || holds_any(text, {"momentum", "nesterov"});
+}
+
 std::string optimizer_of(const Record& r, const RecordJob& job) {
   if (job.model.block_alone) return "none";
   return known_optimizer(r).value_or(job.model.sequence ? "adam" : "sgd");
@@ -306,6 +313,7 @@ void set_modes(const Record& r, RecordJob& job) {
   recipe.channels_last = layout.empty() ? f.channels_last : layout != "nchw";
   recipe.channels_last_single = layout.empty() ? f.channels_last_single : layout != "nchw";
   recipe.optimizer = optimizer_of(r, job);
+  recipe.momentum = keeps_momentum(r);
   recipe.power_limit = job.machine.power_limit;
   set_offload(r, job);
 }

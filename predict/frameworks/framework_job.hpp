@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "costmodel/framework.hpp"
 #include "costmodel/precision.hpp"
@@ -39,6 +40,9 @@ struct Recipe {
   bool channels_last_single = false;  ///< the same for 32-bit tensors
   double power_limit = 0;             ///< watts a device may draw; 0: what its datasheet says
   bool stage_clocks = false;          ///< devices of stages that wait for others run at lower clocks
+  bool momentum = true;               ///< SGD and LARS keep one; torch.optim.SGD does not unless it is told to
+  /// A hyperparameter that is 0; empty: none is.
+  [[nodiscard]] std::string_view without() const { return momentum ? "" : "momentum"; }
 };
 
 /// One optimizer step under a framework.

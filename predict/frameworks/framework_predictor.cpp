@@ -34,6 +34,7 @@ class FrameworkPredictor final : public Predictor {
     if (graph::optimizer_row(optimizer).decomposes)
       throw Refusal("how long " + profile.name + " takes for the decompositions of matrices that " + optimizer +
                     " needs was never measured; use --framework rehearse, which computes them on the host, or muon");
+    const auto without = training.recipe.without();
     questions_ = std::make_unique<Questions>(
         std::move(training.model), TrainingSetting{platform, profile, std::move(training.precision), optimizer, std::move(training.recipe)},
         constants().values);
@@ -42,7 +43,7 @@ class FrameworkPredictor final : public Predictor {
     const auto uses = graph::parameter_uses(graph());
     for (std::size_t t = 0; t < uses.size(); ++t) {
       if (graph().tensors()[t].role != graph::TensorRole::Parameter) continue;
-      const auto update = graph::update_size(graph::optimizer_row(optimizer), uses[t]);
+      const auto update = graph::update_size(graph::optimizer_row(optimizer), uses[t], without);
       weights_ += {update.elements, update.elements, update.state, update.moved, update.product_flops};
     }
   }

@@ -50,7 +50,7 @@ class WeightCounter {
   [[nodiscard]] Weights with_update(TensorId t) const {
     const double elements = s_.elements(t);
     if (optimizer_ == nullptr) return {elements, elements};
-    const auto update = graph::update_size(*optimizer_, uses_[graph::index(t)]);
+    const auto update = graph::update_size(*optimizer_, uses_[graph::index(t)], s_.job.recipe.without());
     const double share = update.elements > 0 ? elements / update.elements : 0;
     return {elements, elements, share * update.state, share * update.moved, share * update.product_flops};
   }

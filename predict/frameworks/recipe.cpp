@@ -10,6 +10,7 @@
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
 #include "base/text_lines.hpp"
+#include "graph/optimizer.hpp"
 #include "predict/frameworks/flow.hpp"
 #include "predict/frameworks/timing.hpp"
 
@@ -127,6 +128,7 @@ constexpr RecipeRow kRecipe[] = {
     {"fp8_gather", "on|off", "sharded weights of fp8 products are gathered in 8 bits (default: as the framework does)",
      set_switch<&Recipe::fp8_gather>},
     {"keeps_gathered", "on|off", "zero=3 gathers once for both passes (SHARD_GRAD_OP)", set_switch<&Recipe::keeps_gathered>},
+    {"momentum", "on|off", "sgd and lars keep a momentum", set_switch<&Recipe::momentum>},
     {"offload_layers", "N", "blocks that offload=activations moves (default: all)", set_offloaded_blocks},
     {"packed", "tokens|FILE", "sequences are documents of that length, or of the lengths in FILE (one a line), that do not see each other",
      set_packed},
@@ -206,6 +208,16 @@ void add_idle_recomputation(const FrameworkJob& job, const ModelParts& model, st
 
 }  // namespace
 
+namespace {
+
+/// Whether the optimizer keeps something that it keeps only with a hyperparameter which the recipe sets to 0.
+bool can_do_without(const Recipe& recipe) {
+  const auto& slots = graph::optimizer_row(recipe.optimizer).slots;
+  return std::ranges::any_of(slots, [&](const auto& slot) { return slot.only_with == recipe.without(); });
+}
+
+}  // namespace
+
 std::vector<std::string> choices_without_effect(const FrameworkJob& job, const ModelParts& model) {
   const auto& recipe = job.recipe;
   const auto& plan = job.plan;
@@ -220,6 +232,7 @@ std::vector<std::string> choices_without_effect(const FrameworkJob& job, const M
   add(recipe.tensor_overlap.value_or(false), "tensor_overlap", plan.tp > 1, "nothing is split by tensors (tp=1)");
   add(recipe.parallel_blocks, "parallel_blocks", plan.tp > 1, "nothing is summed over tp (tp=1)");
   add(recipe.keeps_gathered, "keeps_gathered", plan.zero == 3, "parameters are gathered under zero=3 alone");
+  add(!recipe.momentum, "momentum", can_do_without(recipe), recipe.optimizer + " has no momentum that it could do without");
   add(recipe.stage_clocks, "power=stages", plan.pp > 1, "there is one stage (pp=1)");
   add(recipe.longest_document > 0, "packed", model.fused_attention, "attention is in parts, which compute all pairs of a sequence");
   add(recipe.chunked_loss, "chunked_loss", !model.image, "an image network's logits are few");

@@ -220,6 +220,10 @@ TEST_CASE("what an update takes is counted parameter by parameter") {
   CHECK(size("adamw", matrix).state == 48);
   CHECK(size("adamw", matrix).moved == 7 * 24);  // parameter, gradient, two moments; all but the gradient written
   CHECK(size("adamw", matrix).product_flops == 0);
+  CHECK(size("sgd", matrix).moved == 5 * 24);  // parameter, gradient and momentum; all but the gradient written
+  const auto plain = update_size(optimizer_row("sgd"), matrix, "momentum");
+  CHECK(plain.state == 0);
+  CHECK(plain.moved == 3 * 24);
   CHECK(size("lion", matrix).state == 24);
   CHECK(size("adafactor", matrix).state == 4 + 6);
   CHECK(size("adafactor", vector).state == 6);

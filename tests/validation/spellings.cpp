@@ -50,6 +50,15 @@ TEST_CASE("stages of ZeRO and strategies of FSDP are read in every spelling") {
   CHECK(hybrid(8).zero_group == 0);   // which are all
 }
 
+TEST_CASE("SGD has a momentum where its author writes one, or nothing at all") {
+  const auto momentum = [](const char* value) { return job_with("optimizer", value).recipe.momentum; };
+  CHECK(!momentum(R"("sgd")"));
+  CHECK(!momentum(R"("RMSprop 12 B/param")"));
+  CHECK(momentum(R"("SGD with momentum 0.9")"));
+  CHECK(momentum(R"("sgd, nesterov")"));
+  CHECK(momentum("null"));
+}
+
 TEST_CASE("recomputation and sequence parallelism are read as words, too") {
   using plan::RecomputeRule;
   const auto recompute = [](const char* value) { return job_with("recompute", value).plan.recompute.rule; };

@@ -203,6 +203,8 @@ TEST_CASE("an optimizer without moments keeps less") {
   const double adam = s.memory().optimizer;  // fp32 weights and two moments: 12 bytes
   s.job.recipe.optimizer = "sgd";
   CHECK(s.memory().optimizer == Approx(adam * 8 / 12));  // fp32 weights and a momentum
+  s.job.recipe.momentum = false;
+  CHECK(s.memory().optimizer == Approx(adam * 4 / 12));
   s.job.recipe.optimizer = "none";
   CHECK(s.memory().optimizer == 0);
 }
