@@ -41,6 +41,9 @@ bool is_norm_result(const graph::Node* node) {
   return node != nullptr && graph::schema(*node).family == CostFamily::Normalization && graph::schema(*node).name != "Softmax";
 }
 
+/// The derivative follows from the sign of the result, which is written over the operand, and which the next node keeps.
+bool follows_from_sign(std::string_view op) { return op == "Relu" || op == "LeakyRelu"; }
+
 }  // namespace
 
 bool RowCollector::image_tensor(TensorId t) const { return flow().has_convolution() && graph()[t].type.shape.size() >= 4; }
@@ -254,7 +257,7 @@ void RowCollector::keep_operands(const graph::Node& node) {
   }
   const bool needs = graph::is_product(schema.family) || schema.family == CostFamily::Normalization ||
                      schema.family == CostFamily::Pooling ||
-                     (schema.family == CostFamily::Elementwise && !is_linear(node) && schema.name != "Relu");
+                     (schema.family == CostFamily::Elementwise && !is_linear(node) && !follows_from_sign(schema.name));
   if (!needs || schema.name == "BatchNormRunning") return;
   if (flow().self_gate(node)) return;
   if (s_.job.profile.weighs_gated_rows && weighs_experts(node)) return;

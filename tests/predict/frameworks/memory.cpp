@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "graph/adapters.hpp"
+#include "graph/builder.hpp"
 #include "plan/memory/in_use.hpp"
 #include "predict/frameworks/framework_program.hpp"
 #include "tests/catch.hpp"
@@ -196,6 +197,26 @@ TEST_CASE("attention that computes its scores again keeps none, whatever its ker
   s.profile.keeps_no_scores = false;
   // 2 sequences, 4 heads, 32 queries and as many keys: what the softmax made, two bytes, and 1.5 times that of what dropout made of it.
   CHECK(sample::block_of(s.parts()).kept.attention == Approx(2 * 4 * 32 * 32 * 2 * 2.5));
+}
+
+TEST_CASE("a rectifier leaves what it reads to be written over, a leaky one, too") {
+  const auto kept = [](const char* activation) {
+    graph::GraphBuilder builder;
+    const auto weight = [&](const char* name) {
+      return builder.add_stored(name, {DType::F32, {16, 16}}, graph::TensorRole::Parameter, {});
+    };
+    auto x = builder.add1("MatMul", {builder.add_input("x", {DType::F32, {8, 16}}), weight("first")});
+    x = builder.add1("MatMul", {builder.add1(activation, {x}), weight("second")});
+    builder.set_outputs({x});
+    const Sample s(std::move(builder).build(), platforms::load("dgx-a100"), "pytorch", "fp32");
+    double sum = 0;
+    for (const auto& part : s.parts().parts) sum += part.kept.all() * part.repeats;
+    return sum;
+  };
+  constexpr double kTensor = 8 * 16 * 4;
+  CHECK(kept("Relu") == Approx(2 * kTensor));  // what both products read
+  CHECK(kept("LeakyRelu") == Approx(2 * kTensor));
+  CHECK(kept("Softplus") == Approx(3 * kTensor));
 }
 
 TEST_CASE("an optimizer without moments keeps less") {
