@@ -65,6 +65,7 @@ constexpr Flag kFlags[] = {
     {"holds_inputs_of_frozen", &FrameworkProfile::holds_inputs_of_frozen},
     {"adapters_in_fp32", &FrameworkProfile::adapters_in_fp32},
     {"keeps_no_scores", &FrameworkProfile::keeps_no_scores},
+    {"keeps_gathered_inputs", &FrameworkProfile::keeps_gathered_inputs},
     {"newer_on_blackwell", &FrameworkProfile::newer_on_blackwell},
 };
 

@@ -122,6 +122,9 @@ struct FrameworkProfile {
   [[nodiscard]] static bool lists(const std::map<std::string, std::vector<std::string>>& values, const std::string& key,
                                   std::string_view value);
   AllocatorKind allocator = AllocatorKind::Pytorch;
+  /// What tensor parallelism gathers of a split sequence waits whole for the backward pass, unless products gather it piece by piece
+  /// themselves (DTensor's redistribution, and asynchronous tensor parallelism).
+  bool keeps_gathered_inputs = false;
   std::string default_precision;  ///< of its recipes; "narrowest": what the device has, fp8 for decoders; empty: bf16, images fp32
   /// Devices on which models of a kind are usually run so: beginnings of their generation or of their name (named_by()); "" stands for
   /// every generation.

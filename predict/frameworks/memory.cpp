@@ -48,23 +48,34 @@ costmodel::StateBytes state_bytes(const FrameworkJob& job, const costmodel::Prec
   return s;
 }
 
+/// What a part has gathered over tp besides its own share, where that waits for the gradients of the weights it is multiplied with.
+double gathered_inputs(const Part& part, const FrameworkJob& job) {
+  if (!job.profile.keeps_gathered_inputs || job.recipe.tensor_overlap.value_or(job.profile.tensor_overlap)) return 0;
+  double bytes = 0;
+  for (const auto& step : part.forward)
+    if (step.exchange && step.exchange->axis == ExchangeAxis::Tensor && step.exchange->kind == costmodel::CollectiveKind::AllGather)
+      bytes += step.exchange->bytes;
+  return bytes * (1 - 1.0 / job.plan.tp);
+}
+
 PassBytes kept_by_pass(const Part& part, Recomputed recompute, const FrameworkJob& job, bool image) {
   const double others = part.kept.others, attention = part.kept.attention;
+  const double whole = gathered_inputs(part, job);
   const double input = std::min(part.boundary_bytes, part.kept.all());  // its predecessor's result, which its kernels keep anyway
   const bool again = recompute == Recomputed::AsPlanned && (part.repeated || image);
   switch (again ? job.plan.recompute.rule : plan::RecomputeRule::None) {
     case plan::RecomputeRule::Full:
     case plan::RecomputeRule::FullExceptLast:
-      return {input, part.kept.all() - input};
+      return {input, part.kept.all() + whole - input};
     case plan::RecomputeRule::SelectiveOps:
-      return {others * kSelectiveOpShare, others * kSelectiveOpRest};
+      return {others * kSelectiveOpShare, others * kSelectiveOpRest + whole};  // collectives are done again
     case plan::RecomputeRule::Selective:
-      return {others, attention};
+      return {others + whole, attention};
     case plan::RecomputeRule::None:
     case plan::RecomputeRule::Budget:  // refused by plan_rules.cpp
       break;
   }
-  return {others + attention, 0};
+  return {others + attention + whole, 0};
 }
 
 }  // namespace

@@ -58,6 +58,21 @@ TEST_CASE("adapters of 32 bits keep what they read in 32 bits") {
   CHECK(trained.memory().activations == all);
 }
 
+TEST_CASE("what torchtitan gathers of a split sequence waits whole, unless products gather it themselves") {
+  Sample s("zoo:llama?layers=4&hidden=64&heads=4&kv_heads=4&ffn=256&seq=32&vocab=1000&batch=2", platforms::load("dgx-h100"), "torchtitan");
+  s.job.plan.tp = 4, s.job.plan.sequence_parallel = true;
+  s.job.recipe.chunked_loss = true;
+  const double apart = s.memory().activations;
+  s.job.recipe.tensor_overlap = true;
+  // In each of 4 blocks what attention's inputs and the feed-forward layer read: of 64 tokens of 64 values of two bytes the three quarters
+  // that other ranks have.
+  CHECK(apart - s.memory().activations == Approx(4 * 2 * 64 * 64 * 2 * 3 / 4.0));
+  s.job.plan.sequence_parallel = false;
+  const double replicated = s.memory().activations;
+  s.job.recipe.tensor_overlap = false;
+  CHECK(s.memory().activations == replicated);
+}
+
 TEST_CASE("torchtitan of Blackwell compiles the loss, and what one moment leaves serves the next") {
   Sample s(kSmall, platforms::load("dgx-b200"), "torchtitan", "bf16");
   const auto reading = [&](const RankMemory& m) { return device_memory(m, s.profile, costmodel::published_constants().values, 192e9); };
