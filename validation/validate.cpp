@@ -69,7 +69,9 @@ class Judge {
     for (const auto& [key, field] : r.measured.all()) {
       const auto found = a.values.find(key);
       if (found == a.values.end() || among(kContext, key)) continue;
-      predict_as(v, r, key, key == "oom" ? running_out(interval(p, a, key, wider), says_recomputation(p, r)) : interval(p, a, key, wider));
+      predict_as(
+          v, r, key,
+          key == "oom" ? running_out(interval(p, a, key, wider), says_recomputation(p, r) && says_degrees(r)) : interval(p, a, key, wider));
     }
     if (v.predicted.empty()) throw nothing_predicted(r);
   }
@@ -91,7 +93,7 @@ class Judge {
   }
 
   /// 1 where even the lower end of what is needed is more than there is; in between the answer may be either, and it may be either of a
-  /// plan that says nothing of recomputation, with which far less would be needed.
+  /// plan that says nothing of recomputation, with which far less would be needed, or of what the devices are divided into.
   static costmodel::Interval running_out(const costmodel::Interval& share, bool judged) {
     constexpr double kCertain = 1 - predict::kSafe;  // of an interval of 90 %
     const double chance = predict::chance_of_running_out(share.value, share.high / share.value);
@@ -103,6 +105,12 @@ class Judge {
   static bool says_recomputation(const Prepared& p, const Record& r) {
     const auto said = r.plan.text("recompute");
     return (!said.empty() && said.find("fraction") == std::string::npos) || p.parts.time_group() != "transformer";
+  }
+
+  /// Into what the devices of a job are divided: of one that leaves all of it out, some division may have had the memory.
+  static bool says_degrees(const Record& r) {
+    constexpr std::string_view kDegrees[] = {"text", "dp", "tp", "pp", "cp", "ep", "zero", "sharding"};
+    return r.hardware.number_or("count", 1) <= 1 || std::ranges::any_of(kDegrees, [&](auto key) { return r.plan.has(key); });
   }
 
   /// Published times say something of a time, and of a framework and device that the record names.

@@ -219,6 +219,16 @@ TEST_CASE("a run is called impossible only where even the lower end of what it n
   CHECK((unsaid.low == 0 && unsaid.value < 1 && unsaid.high == 1));  // with blocks that are computed again it may have run
 }
 
+TEST_CASE("a run of which only the number of devices is known is not called impossible") {
+  const auto of = [](const std::string& degrees) {
+    return runs_out("GPT-3 175B", "Narayanan et al. 2021", 1024,
+                    R"("global_batch": 1536, "precision": "fp16", "recompute": "full")" + degrees);
+  };
+  const auto named = of(R"(, "dp": 1024)"), unnamed = of("");
+  CHECK(named.low == 1);  // 175e9 parameters on every device
+  CHECK((unnamed.low == 0 && unnamed.value < 1 && unnamed.high == 1));
+}
+
 TEST_CASE("the distributed optimizer that nobody names is taken where a run would not fit without it") {
   const auto of = [](const std::string& zero) {
     return runs_out("GPT-3 175B", "mlcommons/training_results", 512,
