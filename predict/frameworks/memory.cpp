@@ -296,9 +296,9 @@ class StageMemory {
     }
   }
 
-  /// Of a block whose backward pass is over: to know when it may shard weights again that have no gradient, FSDP1 waits for the gradients
-  /// of what the block read, by a hook that has both until the whole backward pass ends (PyTorch:
-  /// _register_post_backward_reshard_only_hook).
+  /// Of a block whose backward pass is over: to know when it may shard weights again that have no gradient, FSDP1 hooks the gradients of
+  /// what the block reads (PyTorch: _register_post_backward_reshard_only_hook), and readings of four models (Mistral, Llama-3-8B,
+  /// Llama-2-70B, Mixtral) have both tensors of every block until the backward pass ends.
   [[nodiscard]] double held_until_the_end(const Part& part) const {
     const bool frozen = part.weights.trained > 0 && part.weights.trained < part.weights.all;
     return part.repeated && frozen && job_.profile.holds_inputs_of_frozen && gathers_every_pass(job_) ? 2 * part.boundary_bytes : 0;
