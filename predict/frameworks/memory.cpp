@@ -217,7 +217,7 @@ class StageMemory {
     auto read = part.read_weights();
     if (job_.plan.dp * job_.plan.cp == job_.plan.ep) read = read - part.expert_weights;  // every rank has its own experts whole
     return std::min(kGatheredCopies, blocks_left) *
-           (precision_.element_bytes * read.trained + frozen_bytes(precision_.element_bytes) * (read.all - read.trained));
+           (gathered_bytes(job_, precision_, true) * read.trained + frozen_bytes(precision_.element_bytes) * (read.all - read.trained));
   }
 
   /// Of a weight of a block that is not trained.

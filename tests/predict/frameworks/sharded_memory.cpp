@@ -28,6 +28,15 @@ TEST_CASE("what is around the blocks stays gathered, and of the blocks the one a
   CHECK(pieces.memory().gathered == Approx(2 * 2 * (1000 * 64)));  // two tables of words
 }
 
+TEST_CASE("weights that are gathered in 8 bits take half of their place") {
+  Sample s(kSmall, platforms::load("dgx-h100"), "torchtitan", "fp8");
+  s.job.recipe.chunked_loss = true;
+  s.job.plan.dp = 8, s.job.plan.zero = 3;
+  const double narrow = s.memory().activations;
+  s.job.recipe.fp8_gather = false;
+  CHECK(s.memory().activations - narrow == Approx(2 * kBlock));  // of the block at work and the next one a byte each
+}
+
 TEST_CASE("under FSDP blocks of frozen weights hold what they read, and its gradient, until the backward pass ends") {
   Sample s(adapted(), platforms::load("dgx-a100"), "transformers");
   s.job.recipe.chunked_loss = s.job.recipe.keeps_gathered = true;
