@@ -89,8 +89,10 @@ struct ModelParts {
   StepCapture capture;           ///< how the kernels of such a model are launched and fused
   double logits = 0;             ///< elements of the result on this rank
 
-  /// The published runs by which predictions of its time are judged.
-  [[nodiscard]] std::string_view time_group() const { return recurrent ? "recurrent" : image ? "image" : "transformer"; }
+  /// The published runs by which predictions of its time are judged. State-space layers convolve tokens, and are no images.
+  [[nodiscard]] std::string_view time_group() const {
+    return recurrent ? "recurrent" : image && tokens_per_sample == 0 ? "image" : "transformer";
+  }
 };
 
 }  // namespace rehearsal::predict::frameworks

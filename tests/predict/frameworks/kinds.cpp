@@ -4,6 +4,7 @@
 #include "graph/zoo/zoo.hpp"
 #include "predict/frameworks/kind_of_model.hpp"
 #include "tests/catch.hpp"
+#include "tests/predict/frameworks/sample.hpp"
 
 namespace rehearsal::predict::frameworks {
 namespace {
@@ -20,6 +21,12 @@ TEST_CASE("a model's kind follows from its operators") {
   CHECK(kind_of_model(folded("gnmt")) == "recurrent network");
   CHECK(kind_of_model(folded("moe?layers=2&hidden=64&heads=2&kv_heads=2&ffn=64&seq=16&vocab=64&experts=4")) == "decoder with experts");
   CHECK(kind_of_model(folded("nemotron3-nano")) == "decoder with state spaces and experts");
+}
+
+TEST_CASE("state-space layers convolve tokens, and are judged by transformers' runs") {
+  const std::string hybrid = "zoo:hybrid?blocks=4&hidden=512&seq=256&vocab=32000&experts=8&top_k=2&batch=2";
+  CHECK(sample::Sample(hybrid, platforms::load("dgx-h100"), "nemo").parts().time_group() == "transformer");
+  CHECK(sample::Sample("zoo:resnet18?image=32&batch=2", platforms::load("dgx-h100"), "pytorch").parts().time_group() == "image");
 }
 
 TEST_CASE("weights that are not trained make another kind") {
