@@ -1,7 +1,6 @@
 #include "costmodel/constants.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include <nlohmann/json.hpp>
@@ -59,50 +58,65 @@ void read_row(const Json& row, ConstantsFile& file, std::array<bool, kCoefficien
   seen[at] = true;
 }
 
+SeenKind seen_kind(const Json& row) {
+  SeenKind seen;
+  for (std::size_t n = 0; n < kNamedNovelties; ++n) seen.traits.names[n] = row.at(std::string(kNoveltyNames[n])).get<std::string>();
+  seen.traits.devices = row.at("devices").get<double>();
+  seen.traits.parameters = row.at("parameters").get<double>();
+  seen.times = row.at("times").get<int>();
+  seen.error = row.at("error").get<double>();
+  return seen;
+}
+
+Json to_json(const SeenKind& seen) {
+  Json row;
+  for (std::size_t n = 0; n < kNamedNovelties; ++n) row[std::string(kNoveltyNames[n])] = seen.traits.names[n];
+  row["devices"] = seen.traits.devices;
+  row["parameters"] = seen.traits.parameters;
+  row["times"] = seen.times;
+  row["error"] = seen.error;
+  return row;
+}
+
+FittedEvidence evidence_in(const Json& json) {
+  FittedEvidence evidence;
+  for (const auto& [group, factor] : json.at("intervals").items()) evidence.log_factor[group] = factor.get<double>();
+  evidence.devices = json.at("known_devices").get<std::vector<std::string>>();
+  evidence.frameworks = json.at("known_frameworks").get<std::vector<std::string>>();
+  for (const auto& row : json.at("known_runs"))
+    evidence.runs.push_back({row.at("framework").get<std::string>(), row.at("device").get<std::string>(), row.at("times").get<int>(),
+                             row.at("median_error").get<double>()});
+  for (const auto& row : json.at("known_kinds")) evidence.kinds.push_back(seen_kind(row));
+  evidence.level = json.at("widening").at("known").get<double>();
+  for (std::size_t n = 0; n < kNovelties; ++n)
+    evidence.widening[n] = json.at("widening").at("new_" + std::string(kNoveltyNames[n])).get<double>();
+  return evidence;
+}
+
+/// A row a line.
+template <class Rows, class Text>
+std::string lines_of(const Rows& rows, Text text) {
+  std::string lines;
+  for (const auto& row : rows) lines += (lines.empty() ? "  " : ",\n  ") + text(row).dump();
+  return lines;
+}
+
+/// As the end of an object that others have begun.
+std::string evidence_text(const FittedEvidence& evidence) {
+  const auto runs = lines_of(evidence.runs, [](const SeenRuns& seen) {
+    return Json{{"framework", seen.framework}, {"device", seen.device}, {"times", seen.times}, {"median_error", seen.median_error}};
+  });
+  Json widening{{"known", evidence.level}};
+  for (std::size_t n = 0; n < kNovelties; ++n) widening["new_" + std::string(kNoveltyNames[n])] = evidence.widening[n];
+  return " \"intervals\": " + Json(evidence.log_factor).dump() + ",\n \"widening\": " + widening.dump() + ",\n \"known_runs\": [\n" + runs +
+         "\n ],\n \"known_kinds\": [\n" + lines_of(evidence.kinds, [](const SeenKind& seen) { return to_json(seen); }) +
+         "\n ],\n \"known_devices\": " + Json(evidence.devices).dump() + ",\n \"known_frameworks\": " + Json(evidence.frameworks).dump() +
+         "\n}\n";
+}
+
 }  // namespace
 
 std::string_view name(Coefficient c) { return kNames[static_cast<std::size_t>(c)]; }
-
-double FittedEvidence::widening(const platforms::Device& device) const {
-  return std::ranges::find(devices, device.name) == devices.end() ? kUnseenDevice : 1;
-}
-
-double FittedEvidence::widening(std::string_view framework) const {
-  return !frameworks.empty() && std::ranges::find(frameworks, framework) == frameworks.end() ? kUnseenFramework : 1;
-}
-
-double FittedEvidence::drawn_to_runs(double of_group, std::string_view framework, std::string_view device) const {
-  // 90 % of a normal distribution lie within 1.645 deviations, half of it within 0.674. A group counts as much as eight times; sixteen
-  // times of one framework and device, often of one source, say as much as any number does, and those on other devices a quarter of that.
-  constexpr double kHalfToNinety = 1.645 / 0.674, kGroupTimes = 8, kMostTimes = 16, kElsewhere = 0.25;
-  double here = 0, elsewhere = 0, error_here = 0, error_elsewhere = 0;
-  for (const auto& seen : runs) {
-    if (seen.framework != framework) continue;
-    const double error = std::log1p(seen.median_error) * seen.times;
-    (seen.device == device ? here : elsewhere) += seen.times;
-    (seen.device == device ? error_here : error_elsewhere) += error;
-  }
-  const double all = here > 0 ? here : elsewhere;
-  if (all == 0) return of_group;
-  const double times = std::min(all, here > 0 ? kMostTimes : kMostTimes * kElsewhere);
-  const double seen = kHalfToNinety * (here > 0 ? error_here : error_elsewhere) / all;
-  return std::sqrt((kGroupTimes * of_group * of_group + times * seen * seen) / (kGroupTimes + times));
-}
-
-double FittedEvidence::half_width(std::string_view group, std::string_view framework, const platforms::Device& device) const {
-  const double kind = of(group) * widening(framework);
-  double width = drawn_to_runs(kind * widening(device), framework, device.name);
-  if (widening(device) == 1) return width;
-  // Nobody is surer of a device without a run than of one whose runs went badly.
-  for (const auto& seen : runs)
-    if (seen.framework == framework) width = std::max(width, drawn_to_runs(kind, framework, seen.device));
-  return width;
-}
-
-double FittedEvidence::of(std::string_view group) const {
-  const auto found = log_factor.find(group);
-  return found != log_factor.end() ? found->second : log_factor.at("default");
-}
 
 ConstantsFile constants_from_json_text(const std::string& text, const std::string& where) {
   ConstantsFile file;
@@ -110,12 +124,7 @@ ConstantsFile constants_from_json_text(const std::string& text, const std::strin
   try {
     const auto json = Json::parse(text);
     for (const auto& row : json.at("constants")) read_row(row, file, seen, where);
-    for (const auto& [group, factor] : json.at("intervals").items()) file.evidence.log_factor[group] = factor.get<double>();
-    file.evidence.devices = json.at("known_devices").get<std::vector<std::string>>();
-    file.evidence.frameworks = json.at("known_frameworks").get<std::vector<std::string>>();
-    for (const auto& row : json.at("known_runs"))
-      file.evidence.runs.push_back({row.at("framework").get<std::string>(), row.at("device").get<std::string>(), row.at("times").get<int>(),
-                                    row.at("median_error").get<double>()});
+    file.evidence = evidence_in(json);
     file.frozen_date = json.at("frozen").at("date").get<std::string>();
     file.frozen_commit = json.at("frozen").at("commit").get<std::string>();
   } catch (const nlohmann::json::exception& error) {
@@ -142,18 +151,10 @@ std::string to_json_text(const ConstantsFile& file) {
                     {"source", facts.source}};
     rows += (rows.empty() ? "  " : ",\n  ") + json.dump();
   }
-  std::string runs;
-  for (const auto& seen : file.evidence.runs) {
-    const Json json{{"framework", seen.framework}, {"device", seen.device}, {"times", seen.times}, {"median_error", seen.median_error}};
-    runs += (runs.empty() ? "  " : ",\n  ") + json.dump();
-  }
   const Json frozen{{"date", file.frozen_date}, {"commit", file.frozen_commit}};
-  const auto lists = [](const std::vector<std::string>& names) { return Json(names).dump(); };
   return "{\n \"schema\": 1,\n \"description\": \"Constants of the accelerator model. All else is a datasheet figure, a shape or a "
          "count.\",\n \"frozen\": " +
-         frozen.dump() + ",\n \"constants\": [\n" + rows + "\n ],\n \"intervals\": " + Json(file.evidence.log_factor).dump() +
-         ",\n \"known_runs\": [\n" + runs + "\n ]" + ",\n \"known_devices\": " + lists(file.evidence.devices) +
-         ",\n \"known_frameworks\": " + lists(file.evidence.frameworks) + "\n}\n";
+         frozen.dump() + ",\n \"constants\": [\n" + rows + "\n ],\n" + evidence_text(file.evidence);
 }
 
 const ConstantsFile& published_constants() {

@@ -5,12 +5,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "platforms/platform.hpp"
+#include "costmodel/evidence.hpp"
 
 namespace rehearsal::costmodel {
 
@@ -101,32 +99,6 @@ class Constants {
 
  private:
   std::array<double, kCoefficients> values_{};
-};
-
-/// Published times of a framework on a device, and how far off predictions of them are that were made without their source.
-struct SeenRuns {
-  std::string framework, device;
-  int times = 0;
-  double median_error = 0;
-};
-
-/// Half-width of a 90 % interval as a log factor, by group of quantities, and what the fit has seen.
-struct FittedEvidence {
-  std::map<std::string, double, std::less<>> log_factor;
-  std::vector<std::string> devices, frameworks;
-  std::vector<SeenRuns> runs;
-  [[nodiscard]] double of(std::string_view group) const;  ///< "default" where the group has none
-  static constexpr double kUnseenDevice = 1.5, kUnseenFramework = 1.3;
-  /// How much wider intervals are: kUnseenDevice where no published run of the device entered the fit, else 1.
-  [[nodiscard]] double widening(const platforms::Device&) const;
-  /// kUnseenFramework where no published run of the framework entered the fit, else 1.
-  [[nodiscard]] double widening(std::string_view framework) const;
-  /// Of the time of a framework's step on a device, where that of its group, widened, is `of_group`: drawn towards what the published times
-  /// of that framework on that device were off by, the more of them there are. Where there are none on the device, towards those on
-  /// others, by less.
-  [[nodiscard]] double drawn_to_runs(double of_group, std::string_view framework, std::string_view device) const;
-  /// of() widened and drawn; of a device without any run at least that of every device with runs of the framework.
-  [[nodiscard]] double half_width(std::string_view group, std::string_view framework, const platforms::Device&) const;
 };
 
 struct ConstantsFile {

@@ -101,4 +101,20 @@ Precision precision_of(const platforms::Device& d, std::string_view text) {
   return p;
 }
 
+std::string_view precision_class(const Precision& p) {
+  constexpr std::array<std::string_view, 5> kOfScaling{"fp8", "fp8", "fp8-rowwise", "fp8-block", "mxfp8"};
+  switch (p.arithmetic) {
+    case Arithmetic::F32:
+    case Arithmetic::Tf32:
+      return "32-bit";
+    case Arithmetic::Half:
+      return "16-bit";
+    case Arithmetic::Fp8:
+      return kOfScaling[static_cast<std::size_t>(p.scaling)];
+    case Arithmetic::Fp4:
+      return "fp4";
+  }
+  return {};
+}
+
 }  // namespace rehearsal::costmodel

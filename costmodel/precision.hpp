@@ -42,6 +42,10 @@ struct Precision {
   [[nodiscard]] bool quantised() const { return arithmetic == Arithmetic::Fp8 || arithmetic == Arithmetic::Fp4; }
 };
 
+/// By which published runs are told apart: "32-bit" (tf32, too), "16-bit", "fp8" with a scale per tensor, "fp8-rowwise", "fp8-block",
+/// "mxfp8", "fp4".
+[[nodiscard]] std::string_view precision_class(const Precision&);
+
 /// `text`: "fp32", "tf32", "fp16", "bf16", "amp", "amp-fp16", "amp_bf16", "fp8", "fp8-rowwise", "fp8-block", "mxfp8", "nvfp4", our dtype
 /// names. 16-bit arithmetic on a device without matrix units stores 16 bits and computes in fp32, tf32 on one without it is fp32. Throws
 /// Refusal naming the device when it has no 8- or 4-bit products of that kind, or no peak at all.

@@ -70,6 +70,7 @@ struct Assessment {
   std::optional<Seconds> stragglers;  ///< of `breakdown`'s exposed communication: waiting for ranks that are slow in one step or another
   std::string bottleneck;             ///< "compute", "exposed communication", "bubble", "memory", ...
   std::array<double, static_cast<std::size_t>(costmodel::Evidence::Count)> evidence{};
+  std::vector<std::string> new_to_us;  ///< why the interval is wider than those of runs like published ones, a sentence each
   double mfu = 0;
   std::int64_t memory_bytes = 0;  ///< of the worst rank: arena, and what the profile's allocator adds
   /// 90 % of ranks need between these, and what that rests on, in a sentence.

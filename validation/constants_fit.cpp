@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <regex>
 #include <set>
@@ -61,7 +62,9 @@ class Fit {
   [[nodiscard]] VectorXd clamped(const VectorXd& at) const;
   [[nodiscard]] const costmodel::CoefficientFacts& facts(std::size_t f) const { return file_.facts[static_cast<std::size_t>(free_[f])]; }
   [[nodiscard]] std::vector<costmodel::SeenRuns> seen_runs() const;
-  void leave_out(const VectorXd& at, const MatrixXd&, const VectorXd& residual);
+  using LabelOf = std::function<const std::string&(const FittedQuantity&)>;
+  [[nodiscard]] std::vector<double> errors_without(const VectorXd& at, const MatrixXd&, const VectorXd& residual, const LabelOf&) const;
+  void leave_out(const VectorXd& at, const VectorXd& residual);
   VectorXd minimise(VectorXd at, int steps, Progress&);
 
   std::span<const Record> records_;
@@ -85,7 +88,9 @@ void Fit::ask(std::size_t record, const Prepared& p, const std::string& key) {
   q.key = key;
   q.group = evidence_group(p, key);
   q.source = publication_of(records_[record]);
-  q.widening = widening_of(p, file_.evidence);
+  q.family = records_[record].family;
+  q.widening = is_time_group(q.group) ? assumed_widening(p) : widening_of(p, file_.evidence);
+  q.traits = traits_of(p);
   quantities_.push_back(std::move(q));
 }
 
@@ -217,20 +222,33 @@ VectorXd Fit::minimise(VectorXd at, int steps, Progress& progress) {
   return at;
 }
 
-void Fit::leave_out(const VectorXd& at, const MatrixXd& j, const VectorXd& residual) {
-  std::set<std::string> sources;
-  for (const auto& q : quantities_) sources.insert(q.source);
-  for (const auto& source : sources) {
+/// Of every quantity, by constants that those with its label had no part in.
+std::vector<double> Fit::errors_without(const VectorXd& at, const MatrixXd& j, const VectorXd& residual, const LabelOf& label) const {
+  std::set<std::string> labels;
+  std::vector<double> errors(quantities_.size());
+  for (const auto& q : quantities_) labels.insert(label(q));
+  for (const auto& left : labels) {
     VectorXd weight = weight_;
     for (std::size_t i = 0; i < quantities_.size(); ++i)
-      if (quantities_[i].source == source) weight(static_cast<Eigen::Index>(i)) = 0;
+      if (label(quantities_[i]) == left) weight(static_cast<Eigen::Index>(i)) = 0;
     const VectorXd d = step(j, residual, weight, at).cwiseMax(-kLargestLeftOutStep).cwiseMin(kLargestLeftOutStep);
     const auto c = constants_at(clamped(at + d));
     for (std::size_t i = 0; i < quantities_.size(); ++i) {
-      if (quantities_[i].source != source) continue;
+      if (label(quantities_[i]) != left) continue;
       const auto& q = questions_[i];
-      quantities_[i].left_out = q.sign * (std::log(answer(*q.prepared, *q.record, c).values.at(q.key)) - q.log_measured);
+      errors[i] = q.sign * (std::log(answer(*q.prepared, *q.record, c).values.at(q.key)) - q.log_measured);
     }
+  }
+  return errors;
+}
+
+void Fit::leave_out(const VectorXd& at, const VectorXd& residual) {
+  const auto j = jacobian(at, residual);
+  const auto by_source = errors_without(at, j, residual, [](const auto& q) -> const std::string& { return q.source; });
+  for (std::size_t i = 0; i < quantities_.size(); ++i) quantities_[i].left_out = by_source[i];
+  for (std::size_t n = 0; n < costmodel::kNamedNovelties; ++n) {
+    const auto by_name = errors_without(at, j, residual, [n](const auto& q) -> const std::string& { return q.traits.names[n]; });
+    for (std::size_t i = 0; i < quantities_.size(); ++i) quantities_[i].without[n] = by_name[i];
   }
 }
 
@@ -239,7 +257,7 @@ std::vector<costmodel::SeenRuns> Fit::seen_runs() const {
   std::map<std::pair<std::string, std::string>, std::vector<double>> errors;
   for (std::size_t i = 0; i < quantities_.size(); ++i) {
     const auto& p = *questions_[i].prepared;
-    if (p.collective || quantities_[i].group == "memory" || quantities_[i].group == "energy") continue;
+    if (!is_time_group(quantities_[i].group)) continue;
     errors[{p.job.framework->name, p.job.machine.platform.nodes.front().device.name}].push_back(
         std::fabs(std::expm1(quantities_[i].left_out)));
   }
@@ -254,7 +272,7 @@ FitOutcome Fit::run(int steps, Progress& progress) {
   at = minimise(at, steps, progress);
   file_.values = constants_at(at);
   const VectorXd residual = residuals(file_.values);
-  leave_out(at, jacobian(at, residual), residual);
+  leave_out(at, residual);
   FitOutcome outcome;
   std::set<std::string> devices, frameworks;
   for (std::size_t i = 0; i < quantities_.size(); ++i) {
@@ -268,7 +286,7 @@ FitOutcome Fit::run(int steps, Progress& progress) {
   outcome.quantities = quantities_;
   outcome.nothing = nothing_;
   file_.evidence.runs = seen_runs();
-  outcome.coverage = set_intervals(file_.evidence, quantities_);
+  outcome.intervals = set_intervals(file_.evidence, quantities_);
   outcome.constants = file_;
   outcome.fitted_constants = static_cast<int>(free_.size());
   return outcome;

@@ -9,7 +9,10 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "base/names.hpp"
+#include "costmodel/precision.hpp"
+#include "predict/frameworks/kind_of_model.hpp"
 #include "predict/memory_risk.hpp"
+#include "validation/intervals.hpp"
 
 namespace rehearsal::validation {
 namespace {
@@ -65,13 +68,14 @@ class Judge {
     v.assumed = p.job.assumed;
     v.step = a.step;
     v.played = a.played;
-    const double wider = widening_of(p, constants_.evidence);
+    const auto traits = traits_of(p);
+    if (!p.collective) v.new_to_us = constants_.evidence.new_in(traits);
     for (const auto& [key, field] : r.measured.all()) {
       const auto found = a.values.find(key);
       if (found == a.values.end() || among(kContext, key)) continue;
-      predict_as(
-          v, r, key,
-          key == "oom" ? running_out(interval(p, a, key, wider), says_recomputation(p, r) && says_degrees(r)) : interval(p, a, key, wider));
+      predict_as(v, r, key,
+                 key == "oom" ? running_out(interval(p, traits, a, key), says_recomputation(p, r) && says_degrees(r))
+                              : interval(p, traits, a, key));
     }
     if (v.predicted.empty()) throw nothing_predicted(r);
   }
@@ -83,12 +87,12 @@ class Judge {
         (whole ? "; what a whole training takes asks how long it is: steps, samples_to_target, or epochs of a known dataset" : ""));
   }
 
-  costmodel::Interval interval(const Prepared& p, const Answer& a, const std::string& key, double wider) const {
+  costmodel::Interval interval(const Prepared& p, const costmodel::RunTraits& traits, const Answer& a, const std::string& key) const {
     const auto group = evidence_group(p, key);
     const auto effect = effect_of(site_, p.job.machine.platform.nodes.front().device.name, group,
                                   group == "memory" ? costmodel::kNoMechanism : site_features(a));
     const double value = a.values.at(key) * std::exp(is_rate(key) ? -effect.log_factor : effect.log_factor);
-    const double width = std::exp(half_width(p, group, wider) * effect.narrowing);
+    const double width = std::exp(half_width(p, traits, group) * effect.narrowing);
     return {value, value / width, value * width};
   }
 
@@ -113,16 +117,9 @@ class Judge {
     return r.hardware.number_or("count", 1) <= 1 || std::ranges::any_of(kDegrees, [&](auto key) { return r.plan.has(key); });
   }
 
-  /// Published times say something of a time, and of a framework and device that the record names.
-  [[nodiscard]] double half_width(const Prepared& p, const std::string& group, double wider) const {
-    const double of_group = constants_.evidence.of(group) * wider;
-    if (p.collective || group == "memory" || group == "energy") return of_group;
-    const auto drawn = [&](double width) {
-      return constants_.evidence.drawn_to_runs(width, p.job.framework->name, p.job.machine.platform.nodes.front().device.name);
-    };
-    // Nobody is surer of a framework that is not known than of the one that it is taken for.
-    if (among(p.job.assumed, "framework")) return std::max(of_group, wider * drawn(constants_.evidence.of(group)));
-    return among(p.job.assumed, "device") ? of_group : drawn(of_group);
+  [[nodiscard]] double half_width(const Prepared& p, const costmodel::RunTraits& traits, const std::string& group) const {
+    if (!is_time_group(group)) return constants_.evidence.of(group) * widening_of(p, constants_.evidence);
+    return constants_.evidence.half_width(group, traits) * assumed_widening(p);
   }
 
   const costmodel::ConstantsFile& constants_;
@@ -153,16 +150,36 @@ std::string measured_keys(const Record& r) {
 
 std::span<const std::string_view> time_keys() { return kTimes; }
 
-double widening_of(const Prepared& p, const costmodel::FittedEvidence& evidence) {
-  const auto& device = p.job.machine.platform.nodes.front().device;
-  const bool assumed_device = among(p.job.assumed, "device"), assumed_framework = among(p.job.assumed, "framework");
-  double factor = assumed_device ? costmodel::FittedEvidence::kUnseenDevice : evidence.widening(device);
-  if (!p.collective) factor *= assumed_framework ? costmodel::FittedEvidence::kUnseenFramework : evidence.widening(p.job.framework->name);
+double assumed_widening(const Prepared& p) {
+  double factor = 1;
   if (among(p.job.assumed, "micro-batch")) factor *= kAssumedMicroBatch;
   if (among(p.job.assumed, "shape")) factor *= kAssumedShape;
   if (among(p.job.assumed, "record")) factor *= kIncomplete;
   if (among(p.job.assumed, "network")) factor *= kAssumedNetwork;
   return factor;
+}
+
+double widening_of(const Prepared& p, const costmodel::FittedEvidence& evidence) {
+  using costmodel::FittedEvidence;
+  const auto& device = p.job.machine.platform.nodes.front().device;
+  double factor = assumed_widening(p) * (among(p.job.assumed, "device") ? FittedEvidence::kUnseenDevice : evidence.widening_of(device));
+  if (!p.collective)
+    factor *= among(p.job.assumed, "framework") ? FittedEvidence::kUnseenFramework : evidence.widening_of(p.job.framework->name);
+  return factor;
+}
+
+costmodel::RunTraits traits_of(const Prepared& p) {
+  using costmodel::Novelty;
+  costmodel::RunTraits traits;
+  if (!among(p.job.assumed, "device")) traits[Novelty::Device] = p.job.machine.platform.nodes.front().device.name;
+  if (p.collective) return traits;
+  traits.framework_assumed = among(p.job.assumed, "framework");
+  traits[Novelty::Framework] = p.job.framework->name;
+  traits[Novelty::Precision] = costmodel::precision_class(p.job.precision);
+  traits[Novelty::Kind] = predict::frameworks::kind_of_model(*p.model);
+  traits.devices = p.job.machine.devices;
+  traits.parameters = predict::frameworks::parameters_of_model(*p.model);
+  return traits;
 }
 
 bool is_rate(std::string_view key) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/progress.hpp"
+#include "costmodel/evidence.hpp"
 #include "costmodel/interval.hpp"
 #include "validation/predict.hpp"
 #include "validation/site_lessons.hpp"
@@ -22,6 +23,7 @@ struct Verdict {
   std::map<std::string, costmodel::Interval, std::less<>> predicted;  ///< the keys of `measured` that can be answered
   std::map<std::string, double, std::less<>> errors;                  ///< predicted / measured - 1, where a value is given
   std::string device, framework, arithmetic;
+  std::vector<std::string> new_to_us;  ///< why its interval is wider than those of runs like published ones
   std::vector<std::string> assumed;
   predict::frameworks::StepTime step;
   bool played = false;   ///< `step` was; otherwise it is the closed form
@@ -51,8 +53,12 @@ void require_measured(const Record&);
 [[nodiscard]] std::string measured_keys(const Record&);
 /// The quantities of time by which a record is scored and learned from, the first that it has.
 [[nodiscard]] std::span<const std::string_view> time_keys();
-/// How much wider than on evidence like the fit's an interval is: unknown device, framework, assumed inputs.
+/// How much wider an interval is for what a record does not say, device and framework aside.
+[[nodiscard]] double assumed_widening(const Prepared&);
+/// The same of quantities that are no times, for an unknown device or framework, too.
 [[nodiscard]] double widening_of(const Prepared&, const costmodel::FittedEvidence&);
+/// By which its error is compared with those of other runs.
+[[nodiscard]] costmodel::RunTraits traits_of(const Prepared&);
 /// Group of FittedEvidence that a quantity's interval comes from.
 [[nodiscard]] std::string evidence_group(const Prepared&, std::string_view key);
 

@@ -47,6 +47,23 @@ Json table(const std::map<std::string, Errors>& rows) {
   return json;
 }
 
+Json widening(const costmodel::FittedEvidence& evidence) {
+  Json json{{"known", evidence.level}};
+  for (std::size_t n = 0; n < costmodel::kNovelties; ++n) json["new_" + std::string(costmodel::kNoveltyNames[n])] = evidence.widening[n];
+  return json;
+}
+
+Json left_out(const pub::IntervalCheck& intervals) {
+  auto json = Json::array();
+  for (const auto& family : intervals.families)
+    json.push_back({{"by", family.by},
+                    {"name", family.name},
+                    {"quantities", family.quantities},
+                    {"held_by_interval", family.held},
+                    {"median_interval_ratio", family.median_ratio}});
+  return json;
+}
+
 Json report(const pub::FitOutcome& outcome, const std::vector<pub::Record>& records) {
   std::map<std::string, Errors> families, sources, totals;
   for (const auto& q : outcome.quantities) {
@@ -65,8 +82,10 @@ Json report(const pub::FitOutcome& outcome, const std::vector<pub::Record>& reco
   return {{"schema", 1},
           {"fitted_constants", outcome.fitted_constants},
           {"quantities", outcome.quantities.size()},
-          {"coverage_left_out", outcome.coverage},
+          {"coverage_left_out", outcome.intervals.coverage},
           {"intervals", outcome.constants.evidence.log_factor},
+          {"widening", widening(outcome.constants.evidence)},
+          {"left_out_in_turn", left_out(outcome.intervals)},
           {"totals", table(totals)},
           {"families", table(families)},
           {"sources", table(sources)},

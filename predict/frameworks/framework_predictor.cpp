@@ -11,6 +11,7 @@
 #include "predict/checkpoint_size.hpp"
 #include "predict/frameworks/closed_step.hpp"
 #include "predict/frameworks/framework_program.hpp"
+#include "predict/frameworks/kind_of_model.hpp"
 #include "predict/frameworks/least_step.hpp"
 #include "predict/frameworks/memory.hpp"
 #include "predict/frameworks/questions.hpp"
@@ -39,6 +40,8 @@ class FrameworkPredictor final : public Predictor {
         std::move(training.model), TrainingSetting{platform, profile, std::move(training.precision), optimizer, std::move(training.recipe)},
         constants().values);
     hash_ = graph().hash();
+    kind_ = kind_of_model(questions_->model());
+    parameters_ = parameters_of_model(questions_->model());
     tokens_ = static_cast<double>(tokens_per_sample(graph()));
     const auto uses = graph::parameter_uses(graph());
     for (std::size_t t = 0; t < uses.size(); ++t) {
@@ -140,7 +143,7 @@ class FrameworkPredictor final : public Predictor {
     a.memory_bytes = static_cast<std::int64_t>(reading);
     a.memory_needed = static_cast<std::int64_t>(device.needed * own);
     a.memory_capacity = static_cast<std::int64_t>(capacity);
-    const double width = std::exp(constants().evidence.of("memory") * constants().evidence.widening(q.job.device()) * site.narrowing);
+    const double width = std::exp(constants().evidence.of("memory") * constants().evidence.widening_of(q.job.device()) * site.narrowing);
     a.memory_low = static_cast<std::int64_t>(reading / width);
     a.memory_high = static_cast<std::int64_t>(reading * width);
     a.memory_margin = largest_share(width) - 1;
@@ -185,7 +188,9 @@ class FrameworkPredictor final : public Predictor {
     a.framework = profile_.name;
     a.ranks = q.job.plan.ranks();
     a.step = Seconds(time.seconds);
-    const double width = std::exp(constants().evidence.half_width(model.time_group(), profile_.name, pacing) * site.narrowing);
+    const auto traits = traits_of(q, busiest(work).group);
+    const double width = std::exp(constants().evidence.half_width(model.time_group(), traits) * site.narrowing);
+    a.new_to_us = constants().evidence.new_in(traits);
     a.step_seconds = {time.seconds, time.seconds / width, time.seconds * width};
     a.samples_per_second = q.job.batch / time.seconds;
     a.tokens_per_sample = tokens_;
@@ -202,6 +207,19 @@ class FrameworkPredictor final : public Predictor {
     set_clocks(q, time, a);
     a.mfu = flops_of(model) * q.job.batch / (time.seconds * peak_of(q));
     return a;
+  }
+
+  /// As published runs are told apart.
+  [[nodiscard]] costmodel::RunTraits traits_of(const Question& q, std::size_t group) const {
+    using costmodel::Novelty;
+    costmodel::RunTraits traits;
+    traits[Novelty::Device] = q.job.device(group).name;
+    traits[Novelty::Framework] = profile_.name;
+    traits[Novelty::Precision] = costmodel::precision_class(q.job.precision_on(group));
+    traits[Novelty::Kind] = kind_;
+    traits.devices = q.job.plan.ranks();
+    traits.parameters = parameters_;
+    return traits;
   }
 
   [[nodiscard]] static std::string below_least_clock(double limit, const platforms::Device& device, const costmodel::DevicePower& power) {
@@ -288,8 +306,8 @@ class FrameworkPredictor final : public Predictor {
   costmodel::Site site_;
   costmodel::CostModel cost_model_;
   std::unique_ptr<Questions> questions_;
-  std::string hash_;
-  double tokens_ = 0;
+  std::string hash_, kind_;  ///< kind_: kind_of_model()
+  double tokens_ = 0, parameters_ = 0;
   Weights weights_;
 };
 

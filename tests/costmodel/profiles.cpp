@@ -194,6 +194,14 @@ TEST_CASE("constants read back as they were written and stay inside their bounds
     const auto &was = file.evidence.runs[n], &is = again.evidence.runs[n];
     CHECK(std::tie(is.framework, is.device, is.times, is.median_error) == std::tie(was.framework, was.device, was.times, was.median_error));
   }
+  REQUIRE(again.evidence.kinds.size() == file.evidence.kinds.size());
+  for (std::size_t n = 0; n < file.evidence.kinds.size(); ++n) {
+    const auto &was = file.evidence.kinds[n], &is = again.evidence.kinds[n];
+    CHECK(std::tie(is.traits.names, is.traits.devices, is.traits.parameters, is.times, is.error) ==
+          std::tie(was.traits.names, was.traits.devices, was.traits.parameters, was.times, was.error));
+  }
+  CHECK(again.evidence.level == file.evidence.level);
+  CHECK(again.evidence.widening == file.evidence.widening);
   CHECK(again.frozen_date == file.frozen_date);
   CHECK(again.frozen_commit == file.frozen_commit);
 }
@@ -227,63 +235,6 @@ TEST_CASE("constants are fitted or fixed, and may be their bounds") {
   json = nlohmann::json::parse(to_json_text(published_constants()));
   json["intervals"].erase("default");
   CHECK_THROWS_WITH(read(), contains("intervals: 'default' is missing"));
-}
-
-namespace {
-
-/// Intervals of a fit that saw runs on chip A and, of one framework, on chip B.
-FittedEvidence evidence() {
-  FittedEvidence e;
-  e.log_factor = {{"default", 0.2}, {"step", 0.1}};
-  e.devices = {"A", "B"};
-  e.frameworks = {"torch", "jax"};
-  e.runs = {{"torch", "A", 4, 0.05}, {"torch", "B", 40, 0.02}, {"jax", "A", 1, 0.3}};
-  return e;
-}
-
-platforms::Device chip_called(const char* name) {
-  platforms::Device device;
-  device.name = name;
-  return device;
-}
-
-}  // namespace
-
-TEST_CASE("intervals are drawn to what published runs were off by, the more of them the further") {
-  const auto e = evidence();
-  CHECK(e.of("step") == 0.1);
-  CHECK(e.of("another") == 0.2);
-  CHECK(e.widening(chip_called("A")) == 1);
-  CHECK(e.widening(chip_called("C")) == 1.5);
-  CHECK(e.widening("jax") == 1);
-  CHECK(e.widening("mxnet") == 1.3);
-  CHECK(FittedEvidence().widening("mxnet") == 1);  // nothing is said of frameworks
-  // 8 times the group's 0.1 and four times what half of the runs are within, 90 % of which are 1.645 / 0.674 as wide: log 1.05 · 2.4407.
-  const double of_a = std::log(1.05) * 1.645 / 0.674;
-  CHECK(e.drawn_to_runs(0.1, "torch", "A") == Approx(std::sqrt((8 * 0.01 + 4 * of_a * of_a) / 12)));
-  // Of 40 times no more than 16 count.
-  const double of_b = std::log(1.02) * 1.645 / 0.674;
-  CHECK(e.drawn_to_runs(0.1, "torch", "B") == Approx(std::sqrt((8 * 0.01 + 16 * of_b * of_b) / 24)));
-  // On another chip the mean of all 44, which count as four.
-  const double of_all = (4 * std::log(1.05) + 40 * std::log(1.02)) / 44 * 1.645 / 0.674;
-  CHECK(e.drawn_to_runs(0.1, "torch", "C") == Approx(std::sqrt((8 * 0.01 + 4 * of_all * of_all) / 12)));
-  // The only run of jax counts once, on another chip as well.
-  const double of_jax = std::log(1.3) * 1.645 / 0.674;
-  CHECK(e.drawn_to_runs(0.1, "jax", "A") == Approx(std::sqrt((8 * 0.01 + of_jax * of_jax) / 9)));
-  CHECK(e.drawn_to_runs(0.1, "jax", "B") == Approx(std::sqrt((8 * 0.01 + of_jax * of_jax) / 9)));
-  CHECK(e.drawn_to_runs(0.1, "mxnet", "A") == 0.1);
-}
-
-TEST_CASE("nobody is surer of a device without a run than of one whose runs went badly") {
-  const auto e = evidence();
-  CHECK(e.half_width("step", "torch", chip_called("A")) == Approx(e.drawn_to_runs(0.1, "torch", "A")));
-  // 0.1 · 1.5, drawn to the runs elsewhere, is wider than what chips A and B have.
-  CHECK(e.half_width("step", "torch", chip_called("C")) == Approx(e.drawn_to_runs(0.15, "torch", "C")));
-  CHECK(e.half_width("step", "mxnet", chip_called("C")) == Approx(0.1 * 1.3 * 1.5));
-  // Runs on A that were far off, among many elsewhere that were not.
-  auto bad = e;
-  bad.runs = {{"torch", "A", 16, 1.0}, {"torch", "B", 1000, 0.001}};
-  CHECK(bad.half_width("step", "torch", chip_called("C")) == Approx(bad.drawn_to_runs(0.1, "torch", "A")));
 }
 
 }  // namespace

@@ -259,13 +259,10 @@ TEST_CASE("devices, models and frameworks are known by several spellings") {
   CHECK_THAT(of("V100", R"({"name": "a network of next year"})", "PyTorch").refused, contains("model.name"));
   const auto known = of("A100", resnet, "PyTorch"), unknown = of("A100", resnet, "something new");
   const auto width = [](const Verdict& v) { return v.predicted.at("samples_per_s").high / v.predicted.at("samples_per_s").value; };
-  // kUnseenFramework: the logarithm is 1.3 times as wide as that of the group, or as that of the framework which is taken for it where
-  // that is wider; a known framework's is drawn to its own runs.
-  const auto& evidence = costmodel::published_constants().evidence;
-  const double group = evidence.of("image");
-  const auto drawn = [&](const Verdict& v) { return evidence.drawn_to_runs(group, v.framework, v.device); };
-  CHECK(std::log(width(unknown)) == Approx(1.3 * std::max(group, drawn(unknown))));
-  CHECK(std::log(width(known)) == Approx(drawn(known)));
+  // As wide as for the framework which is taken for it, and more by what a new one adds.
+  const double wider = costmodel::published_constants().evidence.widening[static_cast<std::size_t>(costmodel::Novelty::Framework)];
+  REQUIRE(unknown.framework == known.framework);
+  CHECK(std::log(width(unknown)) == Approx(wider * std::log(width(known))));
 }
 
 Verdict sharded_llama(const char* gpu, const char* framework) {
@@ -280,8 +277,9 @@ TEST_CASE("nobody is surer of a framework that is not known than of the one that
   REQUIRE(unknown.framework == "torchtitan");
   const auto &sure = known.predicted.at("iteration_time_s"), &unsure = unknown.predicted.at("iteration_time_s");
   CHECK(unsure.value == sure.value);
-  // kUnseenFramework: the logarithm of the factor is 1.3 times as wide.
-  CHECK(std::log(unsure.high / unsure.value) >= 1.3 * std::log(sure.high / sure.value) * (1 - 1e-9));
+  const auto wider = costmodel::published_constants().evidence.widening[static_cast<std::size_t>(costmodel::Novelty::Framework)];
+  CHECK(wider > 1);
+  CHECK(std::log(unsure.high / unsure.value) >= wider * std::log(sure.high / sure.value) * (1 - 1e-9));
 }
 
 TEST_CASE("a record without a framework is answered as estimate answers without one") {
