@@ -77,6 +77,7 @@ Json to_json(const predict::Assessment& a, double steps) {
   j["bottleneck"] = a.bottleneck;
   j["limiting"] = Json{{"rank", a.limiting_rank}, {"imbalance_seconds", a.imbalance.value()}};
   j["evidence"] = Json{{"exact", a.evidence[0]}, {"fitted", a.evidence[1]}, {"datasheet", a.evidence[2]}};
+  if (!a.new_to_us.empty()) j["new_to_us"] = a.new_to_us;
   return j;
 }
 

@@ -20,6 +20,7 @@ Json evidence_json(const Verdict& v) {
           {"arithmetic", v.arithmetic},
           {"framework", v.framework},
           {"assumed", v.assumed},
+          {"new_to_us", v.new_to_us},
           {"played", v.played},
           {"breakdown",
            {{"forward", s.forward},

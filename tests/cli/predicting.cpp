@@ -69,6 +69,15 @@ TEST_CASE("without --framework a device gets what is usual for the model on it, 
   }
 }
 
+TEST_CASE("an answer says what no published run has had") {
+  CHECK(!estimate("--platform dgx-a100 --dtype bf16 --framework megatron-core").contains("new_to_us"));
+  const auto device = estimate("--platform rtx-5090 --dtype bf16");
+  REQUIRE(device.contains("new_to_us"));
+  CHECK(device.at("new_to_us").front() == "device RTX-5090-32GB: no published time");
+  const auto text = rehearse(std::string("estimate ") + kDecoder + " --platform rtx-5090 --dtype bf16 --batch 32 --plan dp=8").out;
+  CHECK_THAT(text, contains("new to us") && contains("device RTX-5090-32GB: no published time"));
+}
+
 TEST_CASE("memory is the sum of its parts, also where a compiler needs less than all tensors of a moment") {
   for (const auto* framework : {"jax", "maxtext"}) {
     INFO(framework);
