@@ -59,9 +59,9 @@ struct FittedEvidence {
   [[nodiscard]] double widening_of(const platforms::Device&) const;
   /// kUnseenFramework where no published run of the framework entered the fit, else 1.
   [[nodiscard]] double widening_of(std::string_view framework) const;
-  /// Of the time of a step, that of its group being known: drawn towards what runs like it were off by, the more of them there are and the
-  /// nearer they are; wider by `widening` where none is like it, half as much (in the logarithm) where each name is known and not together
-  /// with the others.
+  /// Of the time of a step, that of its group being known: drawn towards what runs of its framework were off by, the more of them there are
+  /// and the more they are like it; wider by `widening` where none is like it, half as much (in the logarithm) where each name is known and
+  /// not together with the others.
   [[nodiscard]] double half_width(std::string_view group, const RunTraits&) const;
   /// What half_width() makes wider, a sentence each; empty: published runs are like it.
   [[nodiscard]] std::vector<std::string> new_in(const RunTraits&) const;

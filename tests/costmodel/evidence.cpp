@@ -42,14 +42,17 @@ double drawn(double decoders, double images) {
 TEST_CASE("an interval is drawn to what runs like it were off by, and is wider where none is like it") {
   const auto e = two_kinds();
   const auto width = [&](const RunTraits& asked) { return e.half_width("step", asked); };
-  // Eight times like it; of forty no more than 16 count, and these differ in four names: 16 / 4^4 = 1/16.
-  CHECK(width(run_of("A", "torch", "16-bit", "decoder")) == Approx(0.8 * drawn(8, 1.0 / 16)));
+  // Eight times like it; those of another framework say nothing.
+  CHECK(width(run_of("A", "torch", "16-bit", "decoder")) == Approx(0.8 * drawn(8, 0)));
   // Of a new device the decoders differ in one name, 8 / 4 = 2, and it is twice as wide.
-  CHECK(width(run_of("C", "torch", "16-bit", "decoder")) == Approx(0.8 * 2 * drawn(2, 1.0 / 16)));
-  CHECK(width(run_of("C", "torch", "16-bit", "mixer")) == Approx(0.8 * 2 * 1.44 * drawn(0.5, 1.0 / 16)));
+  CHECK(width(run_of("C", "torch", "16-bit", "decoder")) == Approx(0.8 * 2 * drawn(2, 0)));
+  CHECK(width(run_of("C", "torch", "16-bit", "mixer")) == Approx(0.8 * 2 * 1.44 * drawn(0.5, 0)));
+  CHECK(width(run_of("A", "paddle", "16-bit", "decoder")) == Approx(0.8 * 1.5 * 0.3));
   // Chip B is known, of image networks: half as much in the logarithm, sqrt(2). From these three names are away, 16 / 4^3 = 1/4 and
   // sqrt(1.5 · 1.2 · 1.44) = 1.61, which is further.
-  CHECK(width(run_of("B", "torch", "16-bit", "decoder")) == Approx(0.8 * std::sqrt(2) * drawn(2, 0.25)));
+  CHECK(width(run_of("B", "torch", "16-bit", "decoder")) == Approx(0.8 * std::sqrt(2) * drawn(2, 0)));
+  // Of forty no more than 16 count, and a quarter of these where the kind is another: sqrt(1.44) = 1.2 times as wide.
+  CHECK(width(run_of("B", "jax", "fp8", "decoder")) == Approx(0.8 * 1.2 * drawn(0, 4)));
   CHECK(FittedEvidence(e).half_width("step", run_of("", "torch", "16-bit", "decoder")) ==
         Approx(width(run_of("C", "torch", "16-bit", "decoder"))));
   auto alone = e;
