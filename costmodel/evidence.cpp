@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "costmodel/interval.hpp"
+
 namespace rehearsal::costmodel {
 namespace {
 
@@ -67,9 +69,6 @@ Place place_of(const FittedEvidence& evidence, const RunTraits& asked) {
   return place;
 }
 
-/// 90 % of a normal distribution lie within 1.645 deviations.
-constexpr double kDeviationToNinety = 1.645;
-
 std::string count_text(double count) {
   constexpr double kMillion = 1e6, kBillion = 1e9;
   const auto rounded = [](double value) { return std::to_string(std::llround(value)); };
@@ -106,7 +105,7 @@ double FittedEvidence::half_width(std::string_view group, const RunTraits& asked
     if (!same(seen.traits, asked, static_cast<std::size_t>(Novelty::Framework))) continue;
     const double weight = std::min<double>(seen.times, kMostTimes) * std::pow(kOfAnotherName, differences(seen.traits, asked));
     times += weight;
-    squares += weight * std::pow(kDeviationToNinety * seen.error, 2);
+    squares += weight * std::pow(kNinetyPercent * seen.error, 2);
   }
   if (kinds.empty()) return of_group;
   const double counted = std::min(times, kMostTimes), square = times > 0 ? squares / times : 0;

@@ -12,6 +12,7 @@
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "costmodel/interval.hpp"
 #include "platforms/strict_json.hpp"
 
 namespace rehearsal::costmodel {
@@ -141,6 +142,8 @@ Site learn_site(std::vector<SiteRun> runs) {
   return site;
 }
 
+double SiteEffect::half_width(double without) const { return std::max(without * narrowing, kNinetyPercent * left); }
+
 SiteEffect effect_of(const Site& site, std::string_view device, std::string_view group, const SiteFeatures& features) {
   const auto* c = site.find(device, group);
   if (c == nullptr) return {};
@@ -152,6 +155,7 @@ SiteEffect effect_of(const Site& site, std::string_view device, std::string_view
   }
   const double noise = kNoise * kNoise, left = std::max(noise, c->left * c->left);
   effect.narrowing = std::sqrt((variance + left) / (prior_variance(features) + noise));
+  effect.left = c->left;
   return effect;
 }
 

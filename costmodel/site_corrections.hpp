@@ -51,6 +51,9 @@ struct Site {
 /// where the runs learned from are still far from what is then predicted).
 struct SiteEffect {
   double log_factor = 0, narrowing = 1;
+  double left = 0;  ///< root mean square of the logarithms by which the runs learned from are still off
+  /// That of an answer whose half-width is `without` the site: no narrower than what holds nine of ten of the site's own runs.
+  [[nodiscard]] double half_width(double without) const;
 };
 [[nodiscard]] SiteEffect effect_of(const Site&, std::string_view device, std::string_view group, const SiteFeatures&);
 

@@ -92,7 +92,7 @@ class Judge {
     const auto effect = effect_of(site_, p.job.machine.platform.nodes.front().device.name, group,
                                   group == "memory" ? costmodel::kNoMechanism : site_features(a));
     const double value = a.values.at(key) * std::exp(is_rate(key) ? -effect.log_factor : effect.log_factor);
-    const double width = std::exp(half_width(p, traits, group) * effect.narrowing);
+    const double width = std::exp(effect.half_width(half_width(p, traits, group)));
     return {value, value / width, value * width};
   }
 

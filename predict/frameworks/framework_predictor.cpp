@@ -143,7 +143,7 @@ class FrameworkPredictor final : public Predictor {
     a.memory_bytes = static_cast<std::int64_t>(reading);
     a.memory_needed = static_cast<std::int64_t>(device.needed * own);
     a.memory_capacity = static_cast<std::int64_t>(capacity);
-    const double width = std::exp(constants().evidence.of("memory") * constants().evidence.widening_of(q.job.device()) * site.narrowing);
+    const double width = std::exp(site.half_width(constants().evidence.of("memory") * constants().evidence.widening_of(q.job.device())));
     a.memory_low = static_cast<std::int64_t>(reading / width);
     a.memory_high = static_cast<std::int64_t>(reading * width);
     a.memory_margin = largest_share(width) - 1;
@@ -189,8 +189,9 @@ class FrameworkPredictor final : public Predictor {
     a.ranks = q.job.plan.ranks();
     a.step = Seconds(time.seconds);
     const auto traits = traits_of(q, busiest(work).group);
-    const double width = std::exp(constants().evidence.half_width(model.time_group(), traits) * site.narrowing);
-    a.new_to_us = constants().evidence.new_in(traits);
+    const auto& evidence = constants().evidence;
+    const double width = std::exp(site.half_width(evidence.half_width(model.time_group(), traits)));
+    a.new_to_us = evidence.new_in(traits);
     a.step_seconds = {time.seconds, time.seconds / width, time.seconds * width};
     a.samples_per_second = q.job.batch / time.seconds;
     a.tokens_per_sample = tokens_;

@@ -34,9 +34,9 @@ FittedEvidence two_kinds() {
   return e;
 }
 
-/// Of a group of 0.3 that counts eight times, and runs whose errors of 0.1 and 0.2 count so often: 90 % are within 1.645 times these.
+/// Of a group of 0.3 that counts eight times, and runs whose errors of 0.1 and 0.2 count so often: 90 % are within 1.6449 times these.
 double drawn(double decoders, double images) {
-  return std::sqrt((8 * 0.09 + decoders * 0.1645 * 0.1645 + images * 0.329 * 0.329) / (8 + decoders + images));
+  return std::sqrt((8 * 0.09 + decoders * 0.16449 * 0.16449 + images * 0.32897 * 0.32897) / (8 + decoders + images));
 }
 
 TEST_CASE("an interval is drawn to what runs like it were off by, and is wider where none is like it") {

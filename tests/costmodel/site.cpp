@@ -52,6 +52,8 @@ TEST_CASE("a run far off counts less") {
   const double left = 1 - effect.log_factor, variance = kAll * 4 * kNoise / (kAll + 4 * kNoise);
   CHECK(effect.narrowing == Approx(std::sqrt((variance + left * left) / (kAll + kNoise))));
   CHECK(effect.narrowing > 2);
+  CHECK(effect.half_width(1) == effect.narrowing);
+  CHECK(effect.half_width(0.1) == Approx(1.64485 * left));  // 90 % of a normal distribution: no narrower than the site's own runs
   // Runs that agree with each other, however far off, are believed when there are many.
   const auto many = effect_of(learn_site(std::vector<SiteRun>(50, run(0.6))), "A100", "step", kNoMechanism);
   CHECK(many.log_factor == Approx(0.6).epsilon(0.02));
