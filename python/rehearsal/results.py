@@ -106,6 +106,7 @@ class Estimate(Result):
     model: str = ""  # of a search's plans the search's, as batch and framework
     batch: int = 0
     framework: str = ""
+    new_to_us: list[str] = field(default_factory=list)  # what no published run has had
 
     def rows(self) -> list[dict[str, Any]]:
         """One row; with `vary` one for every value."""
