@@ -1,7 +1,9 @@
 #include "costmodel/calibration.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -189,11 +191,41 @@ Correction correction_of(const Reader& r) {
           r.get<std::int64_t>("observations")};
 }
 
+Json json_of(const KernelChoice& c) {
+  Json kernels = Json::array();
+  for (const auto& k : c.timed) kernels.push_back({{"implementation", k.implementation}, {"seconds", k.seconds.value()}});
+  return {{"node", c.node}, {"chosen", c.chosen}, {"kernels", kernels}};
+}
+
+KernelChoice choice_of(const Reader& r) {
+  KernelChoice c{r.get<std::string>("node"), r.get<std::string>("chosen"), {}};
+  r.each("kernels", [&](const Reader& item) {
+    c.timed.push_back({item.get<std::string>("implementation"), Seconds(item.number("seconds"))});
+  });
+  if (std::ranges::find(c.timed, c.chosen, &TimedKernel::implementation) == c.timed.end())
+    throw BadInput(r.where() + ".chosen", "\"" + c.chosen + "\" is not among the kernels that were timed");
+  return c;
+}
+
+KernelChoices choices_of(const Reader& r) {
+  KernelChoices c{{r.get<std::string>("cpu"), r.get<std::string>("instructions"), r.get<std::string>("libraries")}, {}};
+  std::set<std::string> known;
+  r.each("nodes", [&](const Reader& item) {
+    c.nodes.push_back(choice_of(item));
+    if (!known.insert(c.nodes.back().node).second) throw BadInput(item.where() + ".node", "is there twice: " + c.nodes.back().node);
+  });
+  return c;
+}
+
 template <class T>
 Json list_of(const std::vector<T>& items) {
   Json list = Json::array();
   for (const auto& item : items) list.push_back(json_of(item));
   return list;
+}
+
+Json json_of(const KernelChoices& c) {
+  return {{"cpu", c.home.cpu}, {"instructions", c.home.instructions}, {"libraries", c.home.libraries}, {"nodes", list_of(c.nodes)}};
 }
 
 Json json_of(const Calibration& c) {
@@ -204,6 +236,7 @@ Json json_of(const Calibration& c) {
   j["corrections"] = list_of(c.corrections);
   j["fits"] = list_of(c.fits);
   j["samples"] = list_of(c.samples);
+  if (!c.choices.empty()) j["choices"] = json_of(c.choices);
   return j;
 }
 
@@ -219,6 +252,7 @@ Calibration calibration_of(const Json& json, const std::string& where) {
   r.each("corrections", [&](const Reader& item) { c.corrections.push_back(correction_of(item)); });
   r.each("fits", [&](const Reader& item) { c.fits.push_back(fit_of(item)); });
   r.each("samples", [&](const Reader& item) { c.samples.push_back(sample_of(item)); });
+  if (json.contains("choices")) c.choices = choices_of(r.child("choices"));
   return c;
 }
 

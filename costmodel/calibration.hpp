@@ -11,6 +11,7 @@
 
 #include "base/dtype.hpp"
 #include "base/units.hpp"
+#include "costmodel/kernel_choices.hpp"
 #include "graph/op_schema.hpp"
 
 namespace rehearsal::costmodel {
@@ -112,6 +113,7 @@ struct Calibration {
   LinkFit link;                      ///< between ranks of one node
   std::optional<LinkFit> node_link;  ///< between nodes, where several were measured; reduction as in `link`
   std::vector<Correction> corrections;
+  KernelChoices choices;
   [[nodiscard]] bool empty() const { return samples.empty() && fits.empty(); }
 };
 

@@ -25,6 +25,8 @@ Calibration measured() {
   c.link = {Seconds(1e-6), BytesPerSecond(4e9), BytesPerSecond(5e9), 0.4};
   c.node_link = {Seconds(2e-6), BytesPerSecond(6e9), BytesPerSecond(7e9), 0.5};
   c.corrections = {{"op:MatMul", 2, 1.5, 0.1, 4}};
+  c.choices = {{"this processor", "avx2", "oneDNN 2.6.3"},
+               {{"Conv{}f32[1]t2", "onednn:convolution", {{"native:winograd", Seconds(0.5)}, {"onednn:convolution", Seconds(0.25)}}}}};
   return c;
 }
 
@@ -40,6 +42,8 @@ TEST_CASE("a calibration written and read again is the same") {
   CHECK(again.node_link->bandwidth.value() == 6e9);
   CHECK(again.corrections.at(0).observations == 4);
   CHECK(again.context.items.at("host") == "here");
+  CHECK(again.choices.home == measured().choices.home);
+  CHECK(again.choices.nodes == measured().choices.nodes);
   CHECK_FALSE(again.empty());
   CHECK(Calibration{}.empty());
   // Every family has a name that leads back to it.
@@ -61,13 +65,14 @@ std::string refusal(const Json& json) {
 
 TEST_CASE("a key that a calibration lacks, or a negative figure, is refused by name") {
   const auto whole = Json::parse(to_json_text(measured()));
-  for (const auto* at : {"", "/samples/0", "/fits/0", "/link_samples/0", "/link", "/node_link", "/corrections/0"}) {
+  for (const auto* at : {"", "/samples/0", "/fits/0", "/link_samples/0", "/link", "/node_link", "/corrections/0", "/choices",
+                         "/choices/nodes/0", "/choices/nodes/0/kernels/0"}) {
     const Json::json_pointer place(at);
     for (const auto& [key, value] : whole[place].items()) {
       INFO(at << ": " << key);
       auto changed = whole;
       changed[place].erase(key);
-      if (key == "node_link")
+      if (key == "node_link" || key == "choices")  // of several nodes, of several kernels alone
         CHECK(refusal(changed).empty());
       else
         CHECK_THAT(refusal(changed), contains(key));
@@ -91,6 +96,12 @@ TEST_CASE("what is no calibration is refused") {
   changed = Json::parse(to_json_text(measured()));
   changed["samples"][0]["family"] = "magic";
   CHECK_THAT(refusal(changed), contains("magic"));
+  changed = Json::parse(to_json_text(measured()));
+  changed["choices"]["nodes"][0]["chosen"] = "another";
+  CHECK_THAT(refusal(changed), contains("file.choices.nodes[0].chosen") && contains("another"));
+  changed = Json::parse(to_json_text(measured()));
+  changed["choices"]["nodes"].push_back(changed["choices"]["nodes"][0]);
+  CHECK_THAT(refusal(changed), contains("file.choices.nodes[1].node") && contains("twice"));
   changed = Json::parse(to_json_text(measured()));
   changed["samples"][0]["count"] = "many";
   CHECK_THAT(refusal(changed), contains("file.samples[0].count") && contains("must be a whole number"));
