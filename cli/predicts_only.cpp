@@ -33,7 +33,7 @@ class UnknownCpu final : public plan::Backend {
     auto offer = table_.offer(node);
     std::string reason;
     const auto view = node.view();
-    if (node.outputs[0] && view.output().dtype == DType::F32 && graph::tiled_convolution(node.schema, view, reason))
+    if (node.outputs[0] && view.output().dtype == DType::F32 && graph::is_quicker_by_tiles(node.schema, view, reason))
       offer.implementation += costmodel::kTiledKernels;
     return offer;
   }

@@ -94,15 +94,18 @@ class Kernel {
   [[nodiscard]] virtual bool is_shareable() const { return false; }
 };
 
-/// One implementation of one operator. Tables are ordered lists of rows; the first that accepts wins.
+/// One implementation of one operator. Tables are ordered lists of rows; the first that accepts and is preferred wins, where no time of it
+/// is known (kernel_tables.hpp).
 struct KernelRow {
   std::string_view op;              ///< name of the operator row
   std::string_view implementation;  ///< printable: "reference:any", "onednn:conv"
-  /// Makes the kernel, or returns nullptr and says in `reason` why it refuses.
+  /// Makes the kernel, or returns nullptr and says in `reason` why it refuses; nothing where nobody would have expected it.
   std::unique_ptr<Kernel> (*make)(const KernelRequest& request, std::string& reason);
   /// Formats that this implementation wants and produces, given those in which its operands are now; false: it does not suit this node.
   /// nullptr: everything plain.
   bool (*formats)(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) = nullptr;
+  /// Whether it is expected to be quicker than the rows behind it, by a rule; else says in `reason` why not. nullptr: always.
+  bool (*preferred)(const plan::LocalNode& node, std::string& reason) = nullptr;
 };
 
 /// The portable kernels in f32 and f64 that define the meaning of every operator: the oracle of all others.

@@ -72,19 +72,37 @@ std::string signature_of(const plan::LocalNode& node) {
   return text + text_of(node.input_formats) + 't' + std::to_string(node.threads);
 }
 
-std::optional<plan::KernelOffer> KernelTables::offer(const plan::LocalNode& node, std::string& reasons) const {
+std::string node_key(const plan::LocalNode& node) {
+  return std::string(node.schema.name) + '{' + node.attributes.to_text() + '}' + text_of(node.inputs) + text_of(node.outputs) + 't' +
+         std::to_string(node.threads);
+}
+
+std::vector<const KernelRow*> KernelTables::rows_of(std::string_view op) const {
+  std::vector<const KernelRow*> rows;
   for (const auto& table : tables_)
-    for (const auto& row : table) {
-      if (row.op != node.schema.name) continue;
-      std::string reason;
-      auto offer = offer_of(row, node, device_, reason);
-      if (!offer) {
-        reasons += (reasons.empty() ? "" : "; ") + std::string(row.implementation) + ": " + reason;
-        continue;
-      }
-      offer->why = reasons;
-      return offer;
-    }
+    for (const auto& row : table)
+      if (row.op == op) rows.push_back(&row);
+  return rows;
+}
+
+std::optional<plan::KernelOffer> KernelTables::offer(const plan::LocalNode& node, std::string& reasons) const {
+  std::optional<plan::KernelOffer> expected_slower;
+  for (const auto* row : rows_of(node.schema.name)) {
+    std::string reason;
+    auto offer = offer_of(*row, node, device_, reason);
+    if (offer) offer->why = reasons;
+    if (offer && (row->preferred == nullptr || row->preferred(node, reason))) return offer;
+    if (!reason.empty()) reasons += (reasons.empty() ? "" : "; ") + std::string(row->implementation) + ": " + reason;
+    if (!expected_slower) expected_slower = std::move(offer);
+  }
+  return expected_slower;
+}
+
+std::optional<plan::KernelOffer> KernelTables::offer_by(std::string_view implementation, const plan::LocalNode& node) const {
+  std::string reason;
+  for (const auto* row : rows_of(node.schema.name))
+    if (row->implementation == implementation)
+      if (auto offer = offer_of(*row, node, device_, reason)) return offer;
   return std::nullopt;
 }
 
@@ -101,11 +119,9 @@ std::shared_ptr<Kernel> KernelTables::make_by(const KernelRow& row, const Kernel
 
 std::shared_ptr<Kernel> KernelTables::make(const std::string& implementation, const KernelRequest& request) const {
   std::string reason = "unknown implementation";
-  for (const auto& table : tables_)
-    for (const auto& row : table) {
-      if (row.op != request.schema.name || row.implementation != implementation) continue;
-      if (auto kernel = make_by(row, request, reason)) return kernel;
-    }
+  for (const auto* row : rows_of(request.schema.name))
+    if (row->implementation == implementation)
+      if (auto kernel = make_by(*row, request, reason)) return kernel;
   throw Refusal("operator " + std::string(request.schema.name) + " cannot run as " + implementation + ": " + reason);
 }
 

@@ -20,6 +20,12 @@ struct TiledOperator {
 constexpr std::array kTiledOperators{TiledOperator{"Conv", 0, 1, kResult, 32}, TiledOperator{"ConvGradInput", kResult, 1, 0, 32},
                                      TiledOperator{"ConvGradWeight", 0, kResult, 1, 64}};
 
+/// nullptr: of another operator.
+const TiledOperator* row_of(const OpSchema& schema) {
+  const auto* op = std::ranges::find(kTiledOperators, schema.name, &TiledOperator::name);
+  return op == kTiledOperators.end() ? nullptr : op;
+}
+
 /// The same of a number of the tiles, which stay in caches. All three are from times of kernels by themselves on a Zen 4 processor, where
 /// tiles are 2 to 4 times quicker with many pixels, and slower where 512 channels meet a single image of 7 x 7.
 constexpr std::int64_t kToMoveTile = 12;
@@ -48,8 +54,7 @@ TiledConvolution sizes_of(const Attributes& attributes, const Shape& image, cons
   return s;
 }
 
-/// True where all that the tiles take is less than nine tenths of what the taps do: of four images or of one volume, however many a rank
-/// has, so that plans which deal out samples differently compute alike.
+/// True where all that the tiles take is less than nine tenths of what the taps do: of four images or of one volume.
 bool is_quicker(TiledConvolution s, bool volumes, std::int64_t to_move_weight) {
   constexpr std::int64_t kImages = 4;
   (volumes ? s.volumes : s.slices) = volumes ? 1 : kImages;
@@ -73,8 +78,8 @@ TiledConvolution TiledConvolution::transposed() const {
 }
 
 std::optional<TiledConvolution> tiled_convolution(const OpSchema& schema, const NodeView& node, std::string& reason) {
-  const auto* op = std::ranges::find(kTiledOperators, schema.name, &TiledOperator::name);
-  if (op == kTiledOperators.end()) {
+  const auto* op = row_of(schema);
+  if (op == nullptr) {
     reason = "Winograd's tiles are of convolutions";
     return std::nullopt;
   }
@@ -88,9 +93,18 @@ std::optional<TiledConvolution> tiled_convolution(const OpSchema& schema, const 
   }
   auto s = sizes_of(node.attributes, image, weights, windows);
   if (op->image == kResult) s = s.transposed();
-  if (std::min(s.in, s.out) >= TiledConvolution::kLine && is_quicker(s, image.size() == 5, op->to_move_weight)) return s;
-  reason = "Winograd's tiles need 16 channels, and are not quicker with few pixels";
+  if (std::min(s.in, s.out) >= TiledConvolution::kLine) return s;
+  reason = "Winograd's tiles need 16 channels";
   return std::nullopt;
+}
+
+bool is_quicker_by_tiles(const OpSchema& schema, const NodeView& node, std::string& reason) {
+  const auto s = tiled_convolution(schema, node, reason);
+  if (!s) return false;
+  const auto& operand = node.input(0).shape;  // of the image, or of what has as many axes
+  if (is_quicker(*s, operand.size() == 5, row_of(schema)->to_move_weight)) return true;
+  reason = "Winograd's tiles are not quicker with few pixels";
+  return false;
 }
 
 }  // namespace rehearsal::graph

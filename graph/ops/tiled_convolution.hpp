@@ -34,8 +34,10 @@ struct TiledConvolution {
 /// Along the third axis.
 inline constexpr std::int64_t kMostTiledTaps = 16;
 
-/// Of a Conv, a ConvGradInput (as the convolution that it is, of the gradient) or a ConvGradWeight, where tiles take less time than taps;
-/// else says why not.
+/// Of a Conv, a ConvGradInput (as the convolution that it is, of the gradient) or a ConvGradWeight that tiles can make; else says why not.
 [[nodiscard]] std::optional<TiledConvolution> tiled_convolution(const OpSchema& schema, const NodeView& node, std::string& reason);
+/// Whether tiles are expected to take less time than taps, else why not: however many samples a rank has, so that plans which deal them out
+/// differently compute alike.
+[[nodiscard]] bool is_quicker_by_tiles(const OpSchema& schema, const NodeView& node, std::string& reason);
 
 }  // namespace rehearsal::graph

@@ -167,10 +167,14 @@ std::unique_ptr<Kernel> make_winograd(const KernelRequest& request, std::string&
   return make_kernel(request, kBody, numbers * static_cast<std::int64_t>(sizeof(float)));
 }
 
+bool prefers_winograd(const plan::LocalNode& node, std::string& reason) {
+  return graph::is_quicker_by_tiles(node.schema, node.view(), reason);
+}
+
 constexpr KernelRow kWinogradRows[] = {
-    {"Conv", "native:winograd", make_winograd<run_forward>, images_of_convolution},
-    {"ConvGradInput", "native:winograd", make_winograd<run_image_gradient>, images_of_convolution},
-    {"ConvGradWeight", "native:winograd", make_winograd<run_weight_gradient>, images_of_convolution},
+    {"Conv", "native:winograd", make_winograd<run_forward>, images_of_convolution, prefers_winograd},
+    {"ConvGradInput", "native:winograd", make_winograd<run_image_gradient>, images_of_convolution, prefers_winograd},
+    {"ConvGradWeight", "native:winograd", make_winograd<run_weight_gradient>, images_of_convolution, prefers_winograd},
 };
 
 }  // namespace

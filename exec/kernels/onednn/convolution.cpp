@@ -130,24 +130,35 @@ bool is_product(const Tensors& t, const graph::Attributes& attributes) {
          t.image[1] == t.weights[1] && std::equal(t.image.begin() + 2, t.image.end(), t.windows.begin() + 2, t.windows.end());
 }
 
-/// dW of such a convolution: the product of all pixels of dY, transposed, and those of X. In 16 bits oneDNN (2.6.3) is two to three times
-/// faster at it than at the convolution, before which it lays images out anew.
-std::unique_ptr<Kernel> make_weights_product(const Tensors& t, int threads) {
+/// X, dY -> dW, and what of them is which.
+Tensors of_weight_gradient(const graph::NodeView& view) {
+  return {view.input(0).shape, view.output().shape, view.input(1).shape, view.output().dtype};
+}
+
+/// dW of such a convolution: the product of all pixels of dY, transposed, and those of X.
+std::unique_ptr<Kernel> make_weights_product(const KernelRequest& r) {
+  const auto view = r.view();
+  const auto t = of_weight_gradient(view);
   const std::int64_t pixels = graph::element_count(t.image) / t.image[1], in = t.image[1], out = t.windows[1];
   const auto type = data_type(t.type);
   const memory::desc a({out, pixels}, type, memory::dims{1, out}), b({pixels, in}, type, memory::dims{in, 1}),
       c({out, in}, type, memory::dims{in, 1});
   const auto pd = worthwhile(product({a, b, {}, c}, with_scratchpad(), cpu()), t.type);
-  PrimitivePlan plan{[pd] { return dnnl::matmul(pd); }, pd.scratchpad_desc(), {}, threads};
+  PrimitivePlan plan{[pd] { return dnnl::matmul(pd); }, pd.scratchpad_desc(), {}, r.threads};
   plan.bindings = {{DNNL_ARG_SRC, false, 1, a, a}, {DNNL_ARG_WEIGHTS, false, 0, b, b}, {DNNL_ARG_DST, true, 0, c, c}};
   return make_kernel(std::move(plan));
+}
+
+/// In 16 bits oneDNN (2.6.3) is two to three times faster at it than at the convolution, before which it lays images out anew.
+bool prefers_product(const plan::LocalNode& node, std::string& reason) {
+  reason = "a product is not quicker in f32";
+  return node.view().output().dtype != DType::F32;
 }
 
 /// X, dY -> dW.
 std::unique_ptr<Kernel> make_backward_weights(const KernelRequest& r) {
   const auto view = r.view();
-  const Tensors t{view.input(0).shape, view.output().shape, view.input(1).shape, view.output().dtype};
-  if (t.type != DType::F32 && is_product(t, r.attributes)) return make_weights_product(t, r.threads);
+  const auto t = of_weight_gradient(view);
   const auto s = shape_of(t, r.attributes, false);
   const auto pd = worthwhile(backward_weights(s, forward(s, with_scratchpad(), cpu()), with_scratchpad(), cpu()), t.type);
   PrimitivePlan plan{
@@ -166,10 +177,17 @@ std::unique_ptr<Kernel> make(const KernelRequest& request, std::string& reason) 
   return or_refuse(request.threads, reason, [&] { return kMake(request); });
 }
 
+std::unique_ptr<Kernel> make_product(const KernelRequest& request, std::string& reason) {
+  if (is_product(of_weight_gradient(request.view()), request.attributes)) return make<make_weights_product>(request, reason);
+  reason.clear();  // nothing that was expected to be quicker
+  return nullptr;
+}
+
 constexpr KernelRow kConvolutionRows[] = {
     {"Conv", "onednn:convolution", make<make_forward>, images_of_convolution},
     {"ConvTranspose", "onednn:convolution", make<make_transposed>, images_of_convolution},
     {"ConvGradInput", "onednn:convolution", make<make_backward_data>, images_of_convolution},
+    {"ConvGradWeight", "onednn:product", make_product, images_of_convolution, prefers_product},
     {"ConvGradWeight", "onednn:convolution", make<make_backward_weights>, images_of_convolution},
 };
 
