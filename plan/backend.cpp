@@ -10,4 +10,10 @@ KernelOffer TableBackend::offer(const LocalNode& node) const {
   return offer;
 }
 
+KernelOffer ListeningBackend::offer(const LocalNode& node) const {
+  auto offer = backend_.offer(node);
+  hear_(node, offer);
+  return offer;
+}
+
 }  // namespace rehearsal::plan

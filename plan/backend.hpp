@@ -2,12 +2,15 @@
 // What one kind of device can run. Lowering asks a Backend, so that the simulated Program is the executed one:
 // layouts, reorders, fused groups and workspaces are decided here and nowhere else.
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "costmodel/kernel_choices.hpp"
 #include "graph/op_schema.hpp"
 #include "plan/format.hpp"
 
@@ -31,12 +34,13 @@ struct LocalNode {
 
 /// How a backend would run a node.
 struct KernelOffer {
-  std::string implementation;          ///< printable: "onednn:convolution", "reference:any"
-  std::vector<Format> input_formats;   ///< asked for; lowering inserts reorders where they differ
-  std::vector<Format> output_formats;  ///< produced
-  Bytes workspace;                     ///< scratch memory during the kernel, whatever the size of the micro-batch
-  std::string engine;                  ///< which of a library's kernels, in its own words; empty where it says nothing
-  std::string why;                     ///< why a faster implementation refused; empty when none did
+  std::string implementation;                      ///< printable: "onednn:convolution", "reference:any"
+  std::vector<Format> input_formats;               ///< asked for; lowering inserts reorders where they differ
+  std::vector<Format> output_formats;              ///< produced
+  Bytes workspace;                                 ///< scratch memory during the kernel, whatever the size of the micro-batch
+  std::string engine;                              ///< which of a library's kernels, in its own words; empty where it says nothing
+  std::string why;                                 ///< why a faster implementation refused; empty when none did
+  std::vector<costmodel::TimedKernel> timed = {};  ///< where it was chosen by time: what this and others took; empty: by order
 };
 
 class Backend {
@@ -45,6 +49,8 @@ class Backend {
   [[nodiscard]] virtual std::string_view name() const = 0;
   /// Throws Refusal naming operator, types and reasons when no implementation accepts.
   [[nodiscard]] virtual KernelOffer offer(const LocalNode&) const = 0;
+  /// That of offer(), and behind it those of all other implementations that would do and may be quicker, in the order of a rule.
+  [[nodiscard]] virtual std::vector<KernelOffer> offers(const LocalNode& node) const { return {offer(node)}; }
   /// True when a reorder between the two formats exists for this type.
   [[nodiscard]] virtual bool reorders(const graph::TensorType&, Format from, Format to) const = 0;
   /// True when it has the kernels Attention and AttentionGrad (graph/ops/attention.hpp); lowering then writes them in place of their nodes.
@@ -67,6 +73,25 @@ class TableBackend final : public Backend {
 
  private:
   bool fuses_attention_;
+};
+
+/// Asks another backend, which must outlive it, and tells what that says of every node.
+class ListeningBackend final : public Backend {
+ public:
+  using Hear = std::function<void(const LocalNode&, const KernelOffer&)>;
+  ListeningBackend(const Backend& backend, Hear hear) : backend_(backend), hear_(std::move(hear)) {}
+  [[nodiscard]] std::string_view name() const override { return backend_.name(); }
+  [[nodiscard]] KernelOffer offer(const LocalNode&) const override;
+  [[nodiscard]] std::vector<KernelOffer> offers(const LocalNode& node) const override { return backend_.offers(node); }
+  [[nodiscard]] bool reorders(const graph::TensorType& type, Format from, Format to) const override {
+    return backend_.reorders(type, from, to);
+  }
+  [[nodiscard]] bool fuses_attention() const override { return backend_.fuses_attention(); }
+  [[nodiscard]] bool plans_arrivals() const override { return backend_.plans_arrivals(); }
+
+ private:
+  const Backend& backend_;
+  Hear hear_;
 };
 
 }  // namespace rehearsal::plan

@@ -147,6 +147,10 @@ costmodel::MachineContext describe_machine() {
   return c;
 }
 
+costmodel::KernelHome kernel_home() { return {processor_name(), kernel_instructions(), kernel_libraries()}; }
+
+double memory_to_measure_in() { return 0.25 * static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE)); }
+
 platforms::Platform platform_of(const CoreLimits& limits, const costmodel::Calibration& calibration, MeasuringRanks ranks) {
   const auto cores = cores_of_node();
   const double memory = 1024.0 * std::stod("0" + proc_value("/proc/meminfo", "MemTotal"));

@@ -22,6 +22,11 @@ struct CoreLimits {
 /// As the system calls it: "AMD EPYC 7742 64-Core Processor".
 [[nodiscard]] std::string processor_name();
 
+/// What times of this build's kernels depend on here.
+[[nodiscard]] costmodel::KernelHome kernel_home();
+/// Bytes of memory that kernels which are measured may have, of all ranks of this node together: a quarter of what it has.
+[[nodiscard]] double memory_to_measure_in();
+
 /// Where the ranks that measured were.
 struct MeasuringRanks {
   int nodes = 1;

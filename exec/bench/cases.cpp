@@ -258,6 +258,26 @@ std::vector<Case> sweep_of(const SweepSizes& sizes) {
 
 }  // namespace
 
+CaseNode::CaseNode(const Case& c)
+    : schema_(graph::op_table()[graph::op(c.op)]), attributes_(c.attributes), inputs_(c.inputs), outputs_(c.outputs) {
+  for (const auto& type : inputs_)
+    formats_.push_back(c.channels_last && type && type->shape.size() == 4 ? plan::Format::ChannelsLast : plan::Format::Plain);
+  if (!outputs_.empty()) return;
+  for (auto& type : schema_.infer({inputs_, {}, attributes_})) outputs_.emplace_back(std::move(type));
+}
+
+std::vector<Case> by_other_kernels(const Case& c, const plan::Backend& backend, int threads) {
+  std::vector<Case> cases;
+  if (!graph::find_op(c.op)) return cases;
+  const CaseNode node(c);
+  const auto offers = backend.offers(node.on(threads));
+  for (const auto& offer : std::span(offers).subspan(1)) {
+    cases.push_back(c);
+    cases.back().implementation = offer.implementation;
+  }
+  return cases;
+}
+
 std::vector<Case> sweep(bool thorough) { return sweep_of(sizes_of_cores(thorough)); }
 std::vector<Case> sweep_of_gpus(bool thorough) {
   auto cases = sweep_of(sizes_of_gpus(thorough));

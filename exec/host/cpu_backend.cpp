@@ -24,16 +24,75 @@ CpuBackend::CpuBackend(const std::string& wanted) : name_(wanted == "auto" ? "on
   reference_.add(reference_kernels());
 }
 
+bool CpuBackend::knows(std::string_view op, std::string_view implementation) const {
+  if (implementation.starts_with(kWidened)) implementation.remove_prefix(kWidened.size());
+  const auto rows = fast_.rows_of(op);
+  return std::ranges::any_of(rows, [&](const KernelRow* row) { return row->implementation == implementation; });
+}
+
+void CpuBackend::choose(const costmodel::KernelChoices& choices, const std::string& where) {
+  known_.clear();
+  if (name_ == "reference") return;
+  const bool same_kernels = choices.home.libraries == kernel_libraries();
+  for (const auto& choice : choices.nodes) {
+    const auto op = std::string_view(choice.node).substr(0, choice.node.find('{'));
+    const auto unknown = std::ranges::find_if(choice.timed, [&](const auto& kernel) { return !knows(op, kernel.implementation); });
+    if (unknown != choice.timed.end() && same_kernels)
+      throw BadInput(where, "\"" + unknown->implementation + "\" is no kernel of " + std::string(op) +
+                                " that can be chosen; `rehearse calibrate` writes their names");
+    if (knows(op, choice.chosen)) choices_[choice.node] = choice;
+  }
+}
+
 plan::KernelOffer CpuBackend::offer(const plan::LocalNode& node) const {
   const auto signature = signature_of(node);
   if (const auto known = known_.find(signature); known != known_.end()) return known->second;
+  const auto chosen = chosen_offer(node);
+  return known_[signature] = chosen ? *chosen : usual_offer(node);
+}
+
+std::optional<plan::KernelOffer> CpuBackend::chosen_offer(const plan::LocalNode& node) const {
+  if (choices_.empty()) return std::nullopt;
+  const auto choice = choices_.find(node_key(node));
+  if (choice == choices_.end()) return std::nullopt;
+  auto offer = offer_by(choice->second.chosen, node);
+  if (offer) offer->timed = choice->second.timed;
+  return offer;
+}
+
+std::optional<plan::KernelOffer> CpuBackend::offer_by(std::string_view implementation, const plan::LocalNode& node) const {
+  if (!implementation.starts_with(kWidened)) return fast_.offer_by(implementation, node);
+  if (!WidenedNode::applies(node.inputs, node.outputs)) return std::nullopt;
+  implementation.remove_prefix(kWidened.size());
+  return widened_offer(node, [&](const plan::LocalNode& wide) { return fast_.offer_by(implementation, wide); });
+}
+
+/// Kernels that compute in 16 bits where they can, else the same on widened operands.
+std::vector<plan::KernelOffer> CpuBackend::offers(const plan::LocalNode& node) const {
+  std::vector<plan::KernelOffer> offers{offer(node)};
+  const auto rows = fast_.rows_of(node.schema.name);
+  if (rows.size() < 2 || !knows(node.schema.name, offers.front().implementation)) return offers;
+  for (const auto* row : rows) {
+    auto other = offer_by(row->implementation, node);
+    if (!other) other = offer_by(std::string(kWidened) + std::string(row->implementation), node);
+    if (other && other->implementation != offers.front().implementation) offers.push_back(std::move(*other));
+  }
+  return offers;
+}
+
+plan::KernelOffer CpuBackend::usual_offer(const plan::LocalNode& node) const {
   std::string reasons;
-  auto offer = direct_offer(node, reasons);
-  if (!offer && WidenedNode::applies(node.inputs, node.outputs)) offer = widened_offer(node, reasons);
-  if (!offer)
-    throw Refusal("operator " + std::string(node.schema.name) + " has no kernel for these operands" +
-                  (reasons.empty() ? "" : " (" + reasons + ")"));
-  return known_[signature] = *offer;
+  if (auto offer = direct_offer(node, reasons)) return *offer;
+  if (WidenedNode::applies(node.inputs, node.outputs)) {
+    auto offer = *widened_offer(node, [this](const plan::LocalNode& wide) { return this->offer(wide); });
+    if (offer.why.empty() || offer.why == reasons)
+      offer.why = reasons;
+    else
+      offer.why = reasons + "; widened, " + offer.why;
+    return offer;
+  }
+  throw Refusal("operator " + std::string(node.schema.name) + " has no kernel for these operands" +
+                (reasons.empty() ? "" : " (" + reasons + ")"));
 }
 
 /// Fast kernels say themselves which types they know. The reference ones that compute know f32 and f64, and updates gradients of 16 bits
@@ -48,20 +107,18 @@ std::optional<plan::KernelOffer> CpuBackend::direct_offer(const plan::LocalNode&
   return reference_.offer(node, reasons);
 }
 
-plan::KernelOffer CpuBackend::widened_offer(const plan::LocalNode& node, const std::string& reasons) const {
+std::optional<plan::KernelOffer> CpuBackend::widened_offer(const plan::LocalNode& node, const Ask& ask) {
   const WidenedNode wide(node);
   auto bytes = wide.bytes();
   std::vector<WidenedNode> wider;
   for (const auto& other : node.others) wider.emplace_back(with_types(node, other));
   std::vector<plan::LocalTypes> others;
   for (const auto& other : wider) others.push_back({other.inputs(), other.outputs()}), bytes = std::max(bytes, other.bytes());
-  auto offer = this->offer({node.schema, wide.attributes(), wide.inputs(), wide.outputs(), node.input_formats, node.threads, others});
-  offer.implementation = std::string(kWidened) + offer.implementation;
-  offer.workspace += Bytes(static_cast<double>(bytes));
-  if (offer.why.empty() || offer.why == reasons)
-    offer.why = reasons;
-  else
-    offer.why = reasons + "; widened, " + offer.why;
+  auto offer = ask({node.schema, wide.attributes(), wide.inputs(), wide.outputs(), node.input_formats, node.threads, others});
+  if (!offer) return std::nullopt;
+  offer->implementation = std::string(kWidened) + offer->implementation;
+  for (auto& kernel : offer->timed) kernel.implementation = std::string(kWidened) + kernel.implementation;
+  offer->workspace += Bytes(static_cast<double>(bytes));
   return offer;
 }
 

@@ -1,10 +1,13 @@
 #pragma once
 // The CPU as a plan::Backend: what lowering asks, and the kernels that the executor then runs, from the same tables.
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "exec/kernels/compute_backend.hpp"
 #include "exec/kernels/kernel_tables.hpp"
@@ -16,9 +19,12 @@ class CpuBackend final : public ComputeBackend {
  public:
   /// Throws BadInput for a name other than "auto", "onednn", "reference".
   explicit CpuBackend(const std::string& wanted);
+  /// "reference" has nothing to choose from.
+  void choose(const costmodel::KernelChoices& choices, const std::string& where) override;
 
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] plan::KernelOffer offer(const plan::LocalNode& node) const override;
+  [[nodiscard]] std::vector<plan::KernelOffer> offers(const plan::LocalNode& node) const override;
   [[nodiscard]] bool reorders(const graph::TensorType& type, plan::Format from, plan::Format to) const override;
   [[nodiscard]] bool fuses_attention() const override { return true; }
   [[nodiscard]] bool plans_arrivals() const override { return true; }
@@ -27,12 +33,21 @@ class CpuBackend final : public ComputeBackend {
   [[nodiscard]] ComputeDevice& device() const override { return *device_; }
 
  private:
+  using Ask = std::function<std::optional<plan::KernelOffer>(const plan::LocalNode&)>;
+
+  [[nodiscard]] plan::KernelOffer usual_offer(const plan::LocalNode& node) const;
+  [[nodiscard]] std::optional<plan::KernelOffer> chosen_offer(const plan::LocalNode& node) const;
   [[nodiscard]] std::optional<plan::KernelOffer> direct_offer(const plan::LocalNode& node, std::string& reasons) const;
-  [[nodiscard]] plan::KernelOffer widened_offer(const plan::LocalNode& node, const std::string& reasons) const;
+  /// As `ask` says of the node with wide operands.
+  [[nodiscard]] static std::optional<plan::KernelOffer> widened_offer(const plan::LocalNode& node, const Ask& ask);
+  /// Of a fast kernel of this name, or of one on widened operands.
+  [[nodiscard]] std::optional<plan::KernelOffer> offer_by(std::string_view implementation, const plan::LocalNode& node) const;
+  [[nodiscard]] bool knows(std::string_view op, std::string_view implementation) const;
 
   std::string name_;
   std::unique_ptr<ComputeDevice> device_ = make_host();
   KernelTables fast_, reference_;  ///< in order of preference; the first has none where only the portable ones are wanted
+  std::map<std::string, costmodel::KernelChoice> choices_;  ///< by key of the node
   mutable std::map<std::string, plan::KernelOffer> known_;  ///< by signature: making a kernel is costly
 };
 

@@ -1,8 +1,11 @@
 #include "exec/host/fast.hpp"
 
+#include <cstdlib>
 #include <vector>
 
+#include "exec/kernels/native/amx_tiles.hpp"
 #include "exec/kernels/native/families.hpp"
+#include "exec/kernels/native/levels.hpp"
 #ifdef REHEARSAL_HAS_ONEDNN
 #include "exec/kernels/onednn/families.hpp"
 #endif
@@ -34,6 +37,15 @@ std::string kernel_libraries() {
 #else
   return "none";
 #endif
+}
+
+std::string kernel_instructions() {
+  std::string reason;
+  std::string set(native::has_tiles(reason) ? "amx" : native::name_of(native::loops()));
+  for (const auto* limit : {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"})
+    if (const char* of_library = std::getenv(limit); of_library != nullptr && *of_library != '\0')
+      set += std::string(", in oneDNN ") + of_library;
+  return set;
 }
 
 }  // namespace rehearsal::exec

@@ -10,5 +10,7 @@ namespace rehearsal::exec {
 [[nodiscard]] std::span<const KernelRow> fast_kernels();
 /// The libraries that they use, with versions: "oneDNN 2.6.3".
 [[nodiscard]] std::string kernel_libraries();
+/// The best instruction set that they use here: "avx512".
+[[nodiscard]] std::string kernel_instructions();
 
 }  // namespace rehearsal::exec

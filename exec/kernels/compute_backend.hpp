@@ -16,6 +16,12 @@ class ComputeBackend : public plan::Backend {
   /// The kernel that was offered under this name; one that is shareable may be in use elsewhere. Throws Refusal naming operator and reason
   /// when it does not accept.
   [[nodiscard]] virtual std::shared_ptr<Kernel> make(const std::string& implementation, const KernelRequest& request) const = 0;
+  /// Nodes that are among `choices` run as these say, where that kernel takes them: of backends with kernels to choose from. Throws
+  /// BadInput with `where` for a kernel that this build does not know, though it has the same libraries.
+  virtual void choose(const costmodel::KernelChoices& choices, const std::string& where) {
+    static_cast<void>(choices);
+    static_cast<void>(where);
+  }
   /// Drops what offer() and make() remember, for when every kernel is made: they would answer the same again, more slowly.
   virtual void forget() const {}
   /// Where its kernels run.

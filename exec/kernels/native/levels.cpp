@@ -10,14 +10,19 @@
 
 namespace rehearsal::exec::native {
 
+namespace {
+
+constexpr std::array<std::string_view, 4> kLevelNames = {"default", "avx2", "avx512", "amx"};  // in order of Level
+
+}  // namespace
+
 bool allows(Level level) {
-  constexpr std::array<std::string_view, 4> kNames = {"default", "avx2", "avx512", "amx"};
   const char* limit = std::getenv("REHEARSAL_MAX_ISA");
   if (limit == nullptr || *limit == '\0') return true;
-  const auto at = std::find(kNames.begin(), kNames.end(), std::string_view(limit));
-  if (at == kNames.end())
+  const auto at = std::find(kLevelNames.begin(), kLevelNames.end(), std::string_view(limit));
+  if (at == kLevelNames.end())
     throw BadInput("REHEARSAL_MAX_ISA", "\"" + std::string(limit) + "\" is no instruction set; use default, avx2, avx512 or amx");
-  return static_cast<std::ptrdiff_t>(level) <= at - kNames.begin();
+  return static_cast<std::ptrdiff_t>(level) <= at - kLevelNames.begin();
 }
 
 std::vector<const Loops*> levels_here() {
@@ -31,6 +36,17 @@ std::vector<const Loops*> levels_here() {
 #endif
   levels.push_back(&loops_default());
   return levels;
+}
+
+std::string_view name_of(const Loops& of) {
+  auto level = Level::Default;
+#ifdef REHEARSAL_X86_LEVELS
+  if (&of == &loops_avx512()) level = Level::Avx512;
+  if (&of == &loops_avx2()) level = Level::Avx2;
+#else
+  static_cast<void>(of);
+#endif
+  return kLevelNames[static_cast<std::size_t>(level)];
 }
 
 const Loops& loops() {

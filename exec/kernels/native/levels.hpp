@@ -1,6 +1,7 @@
 #pragma once
 // One table of loops per instruction set.
 
+#include <string_view>
 #include <vector>
 
 #include "exec/kernels/native/loops.hpp"
@@ -16,6 +17,9 @@ enum class Level : std::uint8_t { Default, Avx2, Avx512, Amx };
 /// False where the environment's REHEARSAL_MAX_ISA (default, avx2, avx512 or amx) names a lower one, as for trying what other machines run.
 /// Throws BadInput for another word.
 [[nodiscard]] bool allows(Level level);
+
+/// As REHEARSAL_MAX_ISA calls the instruction set of these loops.
+[[nodiscard]] std::string_view name_of(const Loops&);
 
 /// Those that this machine can run and REHEARSAL_MAX_ISA allows, the best first.
 [[nodiscard]] std::vector<const Loops*> levels_here();

@@ -152,7 +152,7 @@ double tolerance(DType type) { return type == DType::BF16 ? 0x1p-7 : type == DTy
 
 }  // namespace
 
-std::string compared(const Case& c, Format now, int threads) {
+std::string compared(const Case& c, Format now, int threads, std::string_view by) {
   INFO(c.op << " {" << c.attributes.to_text() << "} operand 0 " << graph::to_text(c.shapes[0]) << ' ' << name(now) << " threads "
             << threads);
   const Node node(c);
@@ -161,7 +161,10 @@ std::string compared(const Case& c, Format now, int threads) {
   for (const auto& type : node.inputs)
     formats.push_back(type && type->shape.size() >= 3 && type->shape == node.inputs[0]->shape ? now : Format::Plain);
   const CpuBackend backend("onednn");
-  const auto offer = backend.offer({node.schema, node.attributes, node.inputs, node.outputs, formats, threads});
+  const auto offers = backend.offers({node.schema, node.attributes, node.inputs, node.outputs, formats, threads});
+  const auto named = std::ranges::find(offers, by, &plan::KernelOffer::implementation);
+  if (!by.empty()) REQUIRE(named != offers.end());
+  const auto& offer = by.empty() ? offers.front() : *named;
   const auto kernel = backend.make(
       offer.implementation, {node.schema, node.attributes, node.inputs, node.outputs, offer.input_formats, offer.output_formats, threads});
   CHECK(static_cast<double>(kernel->workspace_bytes()) <= offer.workspace.value());

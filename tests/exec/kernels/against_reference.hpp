@@ -18,8 +18,9 @@ struct Case {
   std::vector<double> constants = {};  ///< operand i is constant where not 0: counts, labels
 };
 
-/// Runs the kernel that the backend offers when images are in order `now`, and compares it with the reference. Returns the implementation.
-std::string compared(const Case& c, plan::Format now, int threads = 1);
+/// Runs the kernel that the backend offers when images are in order `now`, or the one of this name, and compares it with the reference.
+/// Returns the implementation.
+std::string compared(const Case& c, plan::Format now, int threads = 1, std::string_view by = {});
 
 /// The same case in 16 bits.
 Case in_type(Case c, DType narrow);

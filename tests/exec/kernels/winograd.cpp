@@ -124,6 +124,26 @@ TEST_CASE("convolutions by Winograd's tiles agree with the reference, forward an
     }
 }
 
+TEST_CASE("tiles are right where they are not expected to be quicker, too") {
+  if (!has_vectors()) return;  // without AVX2 there are none
+  const std::vector<Convolution> all = {
+      {2, 64, 32, {1, 1}, {3, 3}, {1, 1, 1, 1}},              // less than a tile
+      {1, 16, 128, {2, 3}, {3, 3}, {1, 1, 1, 1}},             // other sides
+      {3, 96, 96, {4, 4}, {3, 3}, {1, 1, 1, 1}},              // one tile
+      {2, 128, 144, {7, 7}, {3, 3}, {1, 1, 1, 1}},            // few pixels
+      {1, 64, 64, {2, 2, 2}, {3, 3, 3}, {1, 1, 1, 1, 1, 1}},  // a small volume
+      {1, 320, 64, {4, 4, 4}, {3, 3, 3}, {1, 1, 1, 1, 1, 1}},
+  };
+  for (const auto& c : all)
+    for (const int threads : {1, 3}) {
+      INFO(c.in << " channels to " << c.out << " on " << threads << " threads");
+      CHECK(offered(c.forward(false)) == "onednn:convolution");
+      (void)compared(c.forward(true), Format::ChannelsLast, threads, "native:winograd");
+      (void)compared(c.image_gradient(), Format::ChannelsLast, threads, "native:winograd");
+      (void)compared(c.weight_gradient(), Format::ChannelsLast, threads, "native:winograd");
+    }
+}
+
 TEST_CASE("results by Winograd's tiles do not depend on the number of threads") {
   if (!has_vectors()) return;  // without AVX2 there are none
   const Convolution c{6, 32, 48, {30, 31}, {3, 3}, {1, 1, 1, 1}};
