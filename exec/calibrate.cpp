@@ -17,14 +17,14 @@
 #include "exec/bench/storage.hpp"
 #include "exec/comm/usable_cores.hpp"
 #include "exec/host/cpu_backend.hpp"
+#include "exec/timed_kernels.hpp"
 #include "platforms/json.hpp"
 
 namespace rehearsal::exec {
 namespace {
 
 /// Shares of the budget.
-constexpr double kCoreShare = 0.06, kLinkShare = 0.12, kKernelShare = 0.55, kThreadShare = 0.2;
-constexpr double kShareOfMemory = 0.25;
+constexpr double kCoreShare = 0.06, kLinkShare = 0.12, kKernelShare = 0.5, kThreadShare = 0.17, kChoiceShare = 0.05;
 constexpr std::size_t kLeastRounds = 1;  ///< that are finished even when the time is over: a share of the kernels alone would fit nothing
 
 /// Makes the kernels of the sweep, as many as fit into `bytes`.
@@ -77,8 +77,6 @@ void require_equal_nodes(Communicator& world, const costmodel::MachineContext& c
   }
 }
 
-double memory_of_machine() { return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE)); }
-
 }  // namespace
 
 void refuse_debug_build() {
@@ -100,11 +98,14 @@ CalibrationResult calibrate_together(Communicator& world, const CalibrationBudge
   limits.bf16 = bench::product_rate(backend, DType::BF16);
   limits.f16 = bench::product_rate(backend, DType::F16);
   c.link_samples = bench::measure_links(world, budget.seconds * kLinkShare);
-  auto kernels = prepared(backend, budget, 1, memory_of_machine() * kShareOfMemory / world.local_size());
+  auto kernels = prepared(backend, budget, 1, bench::memory_to_measure_in() / world.local_size());
   world.barrier();
   const double seconds = budget.seconds * kKernelShare;
   measure(kernels, progress, seconds, [&](double elapsed) { return world.max(elapsed) >= seconds; });
   c.samples = gathered(world, kernels);
+  kernels.clear();  // makes room
+  const auto nodes = nodes_with_choice(bench::sweep(budget.thorough), backend, 1);
+  c.choices = timed_choices(backend, nodes, {1, budget.seconds * kChoiceShare, &world}, progress);
   c.link.reduction = limits.reduction;
   if (world.local_size() < 2) c.link.latency = Seconds(1e-6), c.link.bandwidth = limits.memory / 2.0;
   costmodel::fit(c);
@@ -117,7 +118,7 @@ void calibrate_threads(costmodel::Calibration& calibration, const CalibrationBud
   const int threads = cores_of_node();
   if (threads < 2) return;
   const CpuBackend backend("onednn");
-  auto kernels = prepared(backend, {budget.seconds, false}, threads, memory_of_machine() * kShareOfMemory);
+  auto kernels = prepared(backend, {budget.seconds, false}, threads, bench::memory_to_measure_in());
   const double seconds = budget.seconds * kThreadShare;
   const double begin = now_seconds();
   for (std::size_t round = 0; now_seconds() - begin < seconds; ++round) {
@@ -131,6 +132,9 @@ void calibrate_threads(costmodel::Calibration& calibration, const CalibrationBud
   for (const auto& k : kernels)
     if (k.runs().size() > 1) calibration.samples.push_back(bench::sample_of(k.kernel(), std::span(k.runs()).subspan(1)));
   costmodel::fit(calibration);
+  kernels.clear();  // makes room
+  const auto nodes = nodes_with_choice(bench::sweep(false), backend, threads);
+  calibration.choices.take(timed_choices(backend, nodes, {threads, budget.seconds * kChoiceShare}, progress));
 }
 
 void calibrate_storage(platforms::Platform& platform, const std::string& folder, double seconds, Progress& progress) {

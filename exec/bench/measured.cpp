@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/cpu_time.hpp"
 #include "base/error.hpp"
 #include "base/statistics.hpp"
 #include "exec/comm/communicator.hpp"
 #include "exec/host/cpu_backend.hpp"
+#include "exec/kernels/kernel_tables.hpp"
 #include "exec/kernels/narrow.hpp"
 #include "predict/step_cost.hpp"
 
@@ -64,14 +66,22 @@ double read_through(const void* data, std::int64_t bytes) {
   return sum;
 }
 
+plan::KernelOffer offer_named(const plan::LocalNode& node, const std::string& implementation, const ComputeBackend& backend) {
+  if (implementation.empty()) return backend.offer(node);
+  const auto offers = backend.offers(node);
+  const auto named = std::ranges::find(offers, implementation, &plan::KernelOffer::implementation);
+  if (named != offers.end()) return *named;
+  throw Refusal("operator " + std::string(node.schema.name) + " does not run as " + implementation + " here");
+}
+
 }  // namespace
 
 struct Measured::Buffers {
   explicit Buffers(ComputeDevice& on) : device(on) {}
 
   ComputeDevice& device;
-  const graph::OpSchema* schema = nullptr;
-  graph::Attributes attributes;
+  std::optional<CaseNode> of;  ///< nothing: a copy
+  std::string key;
   std::vector<std::optional<graph::TensorType>> inputs, outputs;
   std::vector<TensorView> in, out;
   std::shared_ptr<Kernel> kernel;
@@ -119,16 +129,14 @@ struct Measured::Buffers {
   }
 
   costmodel::KernelCase node(const Case& c, const ComputeBackend& backend) {
-    schema = &graph::op_table()[graph::op(c.op)];
-    attributes = c.attributes;
-    std::vector<plan::Format> formats;
-    inputs = c.inputs;
-    for (const auto& type : inputs)
-      formats.push_back(c.channels_last && type && type->shape.size() == 4 ? plan::Format::ChannelsLast : plan::Format::Plain);
-    for (auto& type : schema->infer({inputs, {}, attributes})) outputs.emplace_back(std::move(type));
-    const auto offer = backend.offer({*schema, attributes, inputs, outputs, formats, threads});
+    of.emplace(c);
+    inputs = of->inputs();
+    outputs = of->outputs();
+    const auto asked = of->on(threads);
+    key = node_key(asked);
+    const auto offer = offer_named(asked, c.implementation, backend);
     kernel = backend.make(offer.implementation,
-                          {*schema, attributes, inputs, outputs, offer.input_formats, offer.output_formats, threads, &device});
+                          {of->schema(), of->attributes(), inputs, outputs, offer.input_formats, offer.output_formats, threads, &device});
     std::vector<std::int64_t> places_of;
     for (const auto* types : {&inputs, &outputs})
       for (const auto& type : *types) places_of.push_back(type ? reserve(*type) : 0);
@@ -140,7 +148,7 @@ struct Measured::Buffers {
     for (std::size_t i = 0; i < outputs.size(); ++i)
       out.push_back({memory->at(places_of[inputs.size() + i]), &*outputs[i], offer.output_formats[i]});
     const plan::KernelInfo info{offer.implementation, offer.input_formats, offer.output_formats, kernel->workspace_bytes()};
-    return predict::kernel_case(predict::KernelCall{*schema, {inputs, outputs, attributes}, info}, threads);
+    return predict::kernel_case(predict::KernelCall{of->schema(), {inputs, outputs, of->attributes()}, info}, threads);
   }
 
   void call() {
@@ -161,6 +169,7 @@ Measured::~Measured() = default;
 Measured::Measured(Measured&&) noexcept = default;
 
 std::int64_t Measured::bytes() const { return buffers_->bytes; }
+const std::string& Measured::node() const { return buffers_->key; }
 
 void Measured::run() {
   auto& b = *buffers_;

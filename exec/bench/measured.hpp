@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "costmodel/calibration.hpp"
@@ -28,6 +29,8 @@ class Measured {
   Measured(Measured&&) noexcept;
 
   [[nodiscard]] const costmodel::KernelCase& kernel() const { return kernel_; }
+  /// Of the node that was asked for, whichever kernel runs it; empty for copies.
+  [[nodiscard]] const std::string& node() const;
   [[nodiscard]] std::int64_t bytes() const;
   /// One run on the host as in training: operand 0 was produced just before, the others lie wherever they were left.
   void run();

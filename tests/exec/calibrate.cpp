@@ -7,11 +7,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/error.hpp"
 #include "costmodel/cost_model.hpp"
 #include "exec/bench/bench_machine.hpp"
 #include "exec/bench/measured.hpp"
 #include "exec/comm/usable_cores.hpp"
 #include "exec/host/cpu_backend.hpp"
+#include "exec/timed_kernels.hpp"
 #include "platforms/fabric.hpp"
 #include "platforms/json.hpp"
 #include "tests/catch.hpp"
@@ -43,6 +45,51 @@ TEST_CASE("statistics of runs are of the quiet ones where there are enough") {
   // With two quiet runs only, all wall times count: 2 3 10 10 10 10 10 10, median 10.
   runs[2].quiet = false;
   CHECK(bench::sample_of({}, runs).wall_median.value() == 10);
+}
+
+TEST_CASE("a node is measured by each of its kernels, under one name") {
+  const CpuBackend backend("onednn");
+  const graph::TensorType image{DType::F32, {1, 16, 8, 8}}, weights{DType::F32, {16, 16, 3, 3}};
+  const bench::Case c{"Conv", {{"pads", Sizes(4, 1)}}, {image, weights}, true};
+  const auto others = bench::by_other_kernels(c, backend, 1);
+  const bench::Measured usual(c, backend, 1);
+  for (const auto& other : others) {
+    bench::Measured measured(other, backend, 1);
+    CHECK(measured.kernel().implementation == other.implementation);
+    CHECK(measured.kernel().implementation != usual.kernel().implementation);
+    CHECK(measured.kernel().signature == usual.kernel().signature);
+    CHECK(measured.node() == usual.node());
+    measured.run();
+  }
+  CHECK(usual.node() == "Conv{pads=[1,1,1,1]}f32[1,16,8,8]|f32[16,16,3,3]|>f32[1,16,8,8]|>t1");
+  CHECK(bench::by_other_kernels({"reorder", {}, {image}, true}, backend, 1).empty());
+  auto unknown = c;
+  unknown.implementation = "native:magic";
+  CHECK_THROWS_AS(bench::Measured(unknown, backend, 1), Refusal);
+}
+
+TEST_CASE("nodes that several kernels can run are timed by each of them") {
+  CpuBackend backend("onednn");
+  const graph::TensorType image{DType::F32, {1, 16, 16, 16}}, weights{DType::F32, {16, 16, 3, 3}}, small{DType::F32, {8, 16, 3, 3}};
+  const bench::Case c{"Conv", {{"pads", Sizes(4, 1)}}, {image, weights}}, alone{"Conv", {{"pads", Sizes(4, 1)}}, {image, small}};
+  const std::vector<bench::Case> sweep{c, alone, c, {"reorder", {}, {image}}};
+  const auto nodes = exec::nodes_with_choice(sweep, backend, 1);
+  if (nodes.empty()) return;   // without AVX2, or without oneDNN
+  REQUIRE(nodes.size() == 1);  // 8 channels are too few for tiles, the other convolution is there twice
+  Progress silent;
+  const auto choices = timed_choices(backend, nodes, {1, 0.01}, silent);
+  CHECK(choices.home == bench::kernel_home());
+  CHECK(choices.home.libraries == bench::describe_machine().items.at("libraries"));
+  REQUIRE(choices.nodes.size() == 1);
+  const auto& choice = choices.nodes.front();
+  CHECK(choice.node == bench::Measured(c, backend, 1).node());
+  REQUIRE(choice.timed.size() == 2);
+  CHECK(choice.timed.front().implementation == bench::Measured(c, backend, 1).kernel().implementation);
+  for (const auto& kernel : choice.timed) CHECK(kernel.seconds.value() > 0);
+  CHECK(timed_choices(backend, {}, {}, silent).empty());
+  // Once it is known it is nothing to be timed, and what was chosen runs.
+  backend.choose(choices, "file");
+  CHECK(bench::Measured(c, backend, 1).kernel().implementation == choice.chosen);
 }
 
 TEST_CASE("every kernel of the sweep runs and is fast where it costs") {
