@@ -4,17 +4,36 @@
 
 #include "base/cpu_time.hpp"
 #include "base/error.hpp"
+#include "cli/chosen_kernels.hpp"
+#include "costmodel/calibration.hpp"
 #include "exec/backends.hpp"
+#include "exec/comm/usable_cores.hpp"
 #include "exec/data/data.hpp"
 #include "exec/data/values/wanted.hpp"
 #include "exec/host/cpu_backend.hpp"
 
 namespace rehearsal::cli {
 
-CpuKernels cpu_kernels(const std::string&) { return {std::make_unique<exec::CpuBackend>("auto"), {}}; }
+/// What was chosen on the machine that predictions are of, wherever they are made.
+CpuKernels cpu_kernels(const std::string& machine) {
+  auto backend = std::make_unique<exec::CpuBackend>("auto");
+  if (!machine.empty() && costmodel::holds_calibration(machine))
+    backend->choose(costmodel::read_calibration(machine).choices, place_of_choices(machine));
+  return {std::move(backend), {}};
+}
 
-std::unique_ptr<plan::Backend> kernels_of(const KernelsWanted& wanted) {
-  return exec::make_backend({.name = wanted.backend, .tf32 = wanted.tf32, .described = wanted.device});
+std::unique_ptr<plan::Backend> kernels_of(const KernelsWanted& wanted, std::vector<std::string>& warnings) {
+  auto backend = exec::make_backend({.name = wanted.backend, .tf32 = wanted.tf32, .described = wanted.device});
+  if (!wanted.machine.empty()) {
+    (void)costmodel::read_calibration(wanted.machine);  // is one
+    backend->choose(choices_for_here(wanted.machine, warnings), place_of_choices(wanted.machine));
+  }
+  return backend;
+}
+
+int threads_here() {
+  const int asked = exec::threads_asked_for();
+  return asked > 0 ? asked : exec::usable_cores();
 }
 
 std::string kernels_here_names() { return exec::backend_names(); }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/data_options.hpp"
 #include "cli/model_options.hpp"
@@ -27,8 +28,12 @@ struct KernelsWanted {
   std::string backend;
   bool tf32 = false;
   const platforms::Device* device = nullptr;  ///< must outlive them
+  std::string machine = {};                   ///< the file that says which of several is quickest here
 };
-[[nodiscard]] std::unique_ptr<plan::Backend> kernels_of(const KernelsWanted&);
+/// Adds a warning where the file says nothing of this machine.
+[[nodiscard]] std::unique_ptr<plan::Backend> kernels_of(const KernelsWanted&, std::vector<std::string>& warnings);
+/// Of a rank that is alone on this machine.
+[[nodiscard]] int threads_here();
 /// For the help of --backend.
 [[nodiscard]] std::string kernels_here_names();
 

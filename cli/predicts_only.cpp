@@ -55,7 +55,8 @@ CpuKernels cpu_kernels(const std::string& machine) {
           "this build predicts only and does not know the kernels of CPUs: changes of layout and their scratch memory are left out"};
 }
 
-std::unique_ptr<plan::Backend> kernels_of(const KernelsWanted&) { throw lacking("--kernels"); }
+std::unique_ptr<plan::Backend> kernels_of(const KernelsWanted&, std::vector<std::string>&) { throw lacking("--kernels"); }
+int threads_here() { return 1; }
 std::string kernels_here_names() { return "none in this build, which predicts only"; }
 
 predict::DatasetFacts facts_of(const DataFlags& flags, const ModelOptions&) { throw lacking("--data " + flags.data.front()); }

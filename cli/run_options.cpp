@@ -82,8 +82,10 @@ void add_watching_to(CLI::App& app, RunOptions& o) {
                "batch is one sample (micro_batch=1) also the norm of every sample's gradient (of --metrics: in JSON lines alone)");
   app.add_option("--log-every", o.log_every, "steps between lines of progress (default: a line a second at most)");
   app.add_option("--trace", o.trace, "where to write what was measured");
-  app.add_option("--machine", o.machine,
-                 "a calibration of this machine: the step is predicted by it, and both are kept beside it (rehearse history)");
+  app.add_option(
+      "--machine", o.machine,
+      "a calibration of this machine: kernels are chosen by it, and the step is predicted by it, which is kept beside it with what "
+      "it took (rehearse history)");
 }
 
 }  // namespace
@@ -118,6 +120,8 @@ void RunOptions::add_to(CLI::App& app) {
   add_watching_to(app, *this);
   app.add_option("--plan", plan, "compact text or a plan file; default: data parallel over the ranks started");
   app.add_option("--backend", backend, exec::backend_names());
+  app.add_flag("--measure-kernels", measure_kernels,
+               "before the first step, time the kernels of nodes that several can run, and take the quickest; --machine keeps them");
   app.add_option("--export", trained, "where to write the model with its trained weights");
 }
 

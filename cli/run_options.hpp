@@ -22,7 +22,7 @@ struct RunOptions {
   std::string schedule = "constant";
   std::string checkpoint_every;
   int keep = 1;
-  bool keep_best = false, go_on = false;
+  bool keep_best = false, go_on = false, measure_kernels = false;
   std::int64_t warmup = 0, log_every = 0, eval_every = 0, stop_after = 0;
 
   void add_to(CLI::App&);

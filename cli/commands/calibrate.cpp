@@ -1,17 +1,24 @@
 #include "exec/calibrate.hpp"
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
+#include "cli/chosen_kernels.hpp"
 #include "cli/command.hpp"
+#include "cli/model_options.hpp"
 #include "cli/own_ranks.hpp"
+#include "cli/platform_options.hpp"
 #include "exec/backends.hpp"
 #include "exec/comm/communicator.hpp"
 #include "exec/comm/usable_cores.hpp"
+#include "exec/timed_kernels.hpp"
 #include "platforms/devices.hpp"
 #include "platforms/json.hpp"
 #include "platforms/strict_json.hpp"
@@ -28,10 +35,15 @@ struct CalibrateOptions {
   std::string storage;  ///< a folder of files as are trained on
   std::string into;     ///< a machine.json that gets that measurement alone
   std::string backend = "auto";
+  ModelOptions model;  ///< whose nodes' kernels are timed; without a name: nobody's
+  std::string plan;    ///< of that training
+
+  [[nodiscard]] bool of_model() const { return !model.model.empty(); }
 };
 
 constexpr exec::CalibrationBudget kThoroughGpu{240, true}, kQuickGpu{60, false};
 constexpr double kStorageSeconds = 10, kQuickStorageSeconds = 4;
+constexpr double kKernelSeconds = 20, kQuickKernelSeconds = 5;  // where that is enough for three runs of each kernel
 
 exec::CalibrationBudget budget_of(const CalibrateOptions& o) { return o.quick ? exec::quick_calibration() : exec::CalibrationBudget{}; }
 
@@ -41,6 +53,61 @@ int work_of_calibrate(const CalibrateOptions& o, Terminal& terminal) {
     const auto result = exec::calibrate_together(world, budget_of(o), progress);
     if (world.rank() == 0) write_file_atomically(o.worker, exec::machine_json_text(result));
   });
+}
+
+plan::Plan plan_to_time(const CalibrateOptions& o) { return o.plan.empty() ? plan::Plan() : plan_argument(o.plan).plan; }
+
+/// One of the ranks that train so: rank 0 writes what is quickest for all.
+int time_kernels_of_model(const CalibrateOptions& o, Terminal& terminal) {
+  return work_as_rank(terminal, "timing", [&](exec::Communicator& world, Progress& progress) {
+    std::vector<std::string> warnings;
+    const auto training = load_training(o.model, warnings);
+    const auto backend = exec::make_backend({element_type(o.model) == DType::F64 ? "reference" : "auto"});
+    const int threads = exec::threads_per_rank(world);
+    const auto nodes = exec::nodes_with_choice(training, plan_to_time(o), *backend, threads);
+    const auto choices = exec::timed_choices(*backend, nodes, {threads, o.quick ? kQuickKernelSeconds : kKernelSeconds, &world}, progress);
+    if (world.rank() == 0) write_file_atomically(o.worker, text_of_choices(choices));
+  });
+}
+
+/// By as many ranks as the plan has.
+costmodel::KernelChoices choices_of_model(const CalibrateOptions& o, const std::string& beside) {
+  constexpr double kLimitSeconds = 1200;
+  exec::refuse_debug_build();
+  const TemporaryFile partial(beside + ".kernels");
+  std::vector<std::string> arguments = {"calibrate", "--worker", partial.path(), "--kernels-of", o.model.model, "--dtype", o.model.dtype};
+  if (o.model.batch) arguments.insert(arguments.end(), {"--batch", std::to_string(*o.model.batch)});
+  for (const auto& bind : o.model.binds) arguments.insert(arguments.end(), {"--bind", bind});
+  if (!o.plan.empty()) arguments.insert(arguments.end(), {"--plan", o.plan});
+  if (o.quick) arguments.emplace_back("--quick");
+  start_own_ranks(arguments, kLimitSeconds, plan_to_time(o).ranks());
+  std::ifstream file(partial.path());
+  return choices_of_text({std::istreambuf_iterator<char>(file), {}}, partial.path());
+}
+
+/// What is wrong with asking for the kernels of a model, before anything is measured.
+void check_model(const CalibrateOptions& o) {
+  if (!o.of_model()) return;
+  require_kernels_for(o.model.dtype);
+  if (o.backend != "auto") throw BadInput("--kernels-of", "times kernels of this machine's cores; leave --backend out");
+  if (exec::MpiSession::launched())
+    throw BadInput("--kernels-of", "starts the ranks of --plan itself; start it without mpirun, or use `rehearse run --measure-kernels`");
+  const int ranks = plan_to_time(o).ranks(), cores = exec::cores_of_node();
+  if (ranks > cores)
+    throw BadInput("--plan " + o.plan, "has " + std::to_string(ranks) + " ranks, and this machine " + std::to_string(cores) +
+                                           " cores, on which times of more ranks mean nothing");
+}
+
+/// Seconds of one run of each node, by what is chosen and by what the rules would take.
+Json choices_json(const costmodel::KernelChoices& choices) {
+  double chosen = 0, by_rule = 0;
+  std::int64_t others = 0;
+  for (const auto& node : choices.nodes) {
+    by_rule += node.timed.front().seconds.value();
+    chosen += std::ranges::find(node.timed, node.chosen, &costmodel::TimedKernel::implementation)->seconds.value();
+    others += node.chosen == node.timed.front().implementation ? 0 : 1;
+  }
+  return {{"nodes", choices.nodes.size()}, {"other_than_by_rule", others}, {"chosen_seconds", chosen}, {"by_rule_seconds", by_rule}};
 }
 
 Json families(const costmodel::Calibration& c) {
@@ -94,6 +161,7 @@ Json result_of(const CalibrateOptions& o, const exec::CalibrationResult& r, doub
   if (r.calibration.link.bandwidth.value() > 0) json["link"] = link_json(r.calibration.link);
   if (r.calibration.node_link) json["node_link"] = link_json(*r.calibration.node_link);
   if (!o.storage.empty()) json["storage"] = storage_json(*r.platform.nodes.front().storage);
+  if (!r.calibration.choices.empty()) json["choices"] = choices_json(r.calibration.choices);
   json["seconds"] = seconds;
   return json;
 }
@@ -101,6 +169,7 @@ Json result_of(const CalibrateOptions& o, const exec::CalibrationResult& r, doub
 /// The second half of every calibration, on one rank: what needs all cores, and the file.
 void finish(const CalibrateOptions& o, exec::CalibrationResult& result, double begin, Terminal& terminal, Progress& progress) {
   exec::calibrate_threads(result.calibration, budget_of(o), progress);
+  if (o.of_model()) result.calibration.choices.take(choices_of_model(o, o.output));
   measure_storage(o, result.platform, progress);
   if (interrupted()) throw EnvironmentFailure("calibrate: interrupted; nothing was written");
   write_file_atomically(o.output, exec::machine_json_text(result));
@@ -156,30 +225,41 @@ int calibrate_gpu(const CalibrateOptions& o, Terminal& terminal) {
   return 0;
 }
 
-/// Storage alone: everything else in the file stays as it is.
-int add_storage(const CalibrateOptions& o, Terminal& terminal) {
-  if (o.storage.empty()) throw BadInput("--into " + o.into, "adds what --storage FOLDER measures; name the folder");
-  require_place(o.into);
-  const double begin = exec::now_seconds();
+Json add_storage(const CalibrateOptions& o, Progress& progress) {
   auto document = Json::parse(platforms::read_json_file(o.into).dump());
   if (!document.is_object() || !document.contains("platform"))
     throw BadInput(o.into, "is no machine.json, which has a \"platform\"; rehearse calibrate writes one");
   auto platform = platforms::read_platform_file(o.into);
-  const auto progress = terminal.progress("reading");
-  measure_storage(o, platform, *progress);
+  measure_storage(o, platform, progress);
   document["platform"] = Json::parse(platforms::to_json_text(platform));
   write_file_atomically(o.into, document.dump(1) + '\n');
-  terminal.print({{"schema", 1},
-                  {"written", o.into},
-                  {"storage", storage_json(*platform.nodes.front().storage)},
-                  {"seconds", exec::now_seconds() - begin}});
+  return storage_json(*platform.nodes.front().storage);
+}
+
+/// Storage, or kernels of a model, alone: everything else in the file stays as it is.
+int add_to_file(const CalibrateOptions& o, Terminal& terminal) {
+  if (o.storage.empty() && !o.of_model())
+    throw BadInput("--into " + o.into, "adds what --storage FOLDER or --kernels-of MODEL measures; give one of them");
+  require_place(o.into);
+  const double begin = exec::now_seconds();
+  if (o.of_model()) require_own_file(o.into);
+  Json result{{"schema", 1}, {"written", o.into}};
+  if (!o.storage.empty()) result["storage"] = add_storage(o, *terminal.progress("reading"));
+  if (o.of_model()) {
+    const auto choices = choices_of_model(o, o.into);
+    keep_choices(o.into, choices);
+    result["choices"] = choices_json(choices);
+  }
+  result["seconds"] = exec::now_seconds() - begin;
+  terminal.print(result);
   return 0;
 }
 
 int calibrate(const CalibrateOptions& o, Terminal& terminal) {
+  check_model(o);
   if (!o.into.empty() && o.backend != "auto")
     throw BadInput("--backend " + o.backend, "measures kernels, and --into adds what --storage measures alone; leave one of them out");
-  if (!o.into.empty()) return add_storage(o, terminal);
+  if (!o.into.empty()) return add_to_file(o, terminal);
   if (!o.storage.empty() && !std::filesystem::is_directory(o.storage))
     throw BadInput("--storage " + o.storage, "is no folder; name one that holds files as you train on");
   if (o.backend != "auto") return calibrate_gpu(o, terminal);
@@ -196,6 +276,15 @@ int calibrate(const CalibrateOptions& o, Terminal& terminal) {
   return 0;
 }
 
+void add_model_options(CLI::App& app, CalibrateOptions& o) {
+  auto* model = app.add_option("--kernels-of", o.model.model,
+                               "a model whose training also says what kernels take: of the nodes that several can run, in its sizes");
+  o.model.add_sizes_to(app);
+  o.model.add_dtype_to(app, "of that training: f32 (default), bf16, f16");
+  app.add_option("--plan", o.plan, "of that training: compact text or a plan file (one rank on all cores)");
+  for (const char* option : {"--batch", "--bind", "--dtype", "--plan"}) app.get_option(option)->needs(model);
+}
+
 }  // namespace
 
 Action add_calibrate(CLI::App& app) {
@@ -203,12 +292,14 @@ Action add_calibrate(CLI::App& app) {
   app.add_option("-o,--output", o->output, "where to write (machine.json)");
   app.add_flag("--quick", o->quick, "fewer sizes: a minute or two");
   app.add_option("--storage", o->storage, "a folder of files as are trained on: how quickly they are read and (JPEG) decoded");
-  app.add_option("--into", o->into, "a machine.json that gets what --storage measures, and keeps everything else");
+  app.add_option("--into", o->into, "a machine.json that gets what --storage and --kernels-of measure, and keeps everything else");
   app.add_option("--backend", o->backend, "cuda: one NVIDIA GPU, in place of this machine's cores (auto)");
+  add_model_options(app, *o);
   app.add_option("--worker", o->worker, "used by calibrate itself")->group("");
   return [o](Terminal& terminal) {
     o->backend = exec::known_backend(o->backend);
-    return o->worker.empty() ? calibrate(*o, terminal) : work_of_calibrate(*o, terminal);
+    if (o->worker.empty()) return calibrate(*o, terminal);
+    return o->of_model() ? time_kernels_of_model(*o, terminal) : work_of_calibrate(*o, terminal);
   };
 }
 

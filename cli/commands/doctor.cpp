@@ -132,13 +132,16 @@ Finding simulator() {
   return {Health::Broken, told_by(step.text)};
 }
 
-Finding kernels() {
-  return tried(Health::Absent, [] { return std::string(kernels_of({.backend = "auto"})->name()); });
+Finding kernels_by(const std::string& backend) {
+  return tried(Health::Absent, [&backend] {
+    std::vector<std::string> none;
+    return std::string(kernels_of({.backend = backend}, none)->name());
+  });
 }
 
-Finding gpu() {
-  return tried(Health::Absent, [] { return std::string(kernels_of({.backend = "cuda"})->name()); });
-}
+Finding kernels() { return kernels_by("auto"); }
+
+Finding gpu() { return kernels_by("cuda"); }
 
 Finding launcher() {
   const auto version = said("mpirun --version");

@@ -2,7 +2,6 @@
 #include <map>
 #include <set>
 #include <sstream>
-#include <thread>
 #include <tuple>
 
 #include <CLI/CLI.hpp>
@@ -26,7 +25,7 @@ using Json = nlohmann::ordered_json;
 
 struct InspectOptions {
   ModelOptions model;
-  std::string backend, device;
+  std::string backend, device, machine;
   bool tensors = false, dims = false, kernels = false, passes = false;
 };
 
@@ -101,35 +100,37 @@ void add_dims(const graph::TrainingGraph& training, Json& result) {
   result["dims"] = list;
 }
 
-/// Asks another backend, and keeps what it says of every node.
-class Listening final : public plan::Backend {
- public:
-  explicit Listening(const plan::Backend& backend) : backend_(backend) {}
-  [[nodiscard]] std::string_view name() const override { return backend_.name(); }
-  [[nodiscard]] bool reorders(const graph::TensorType& type, plan::Format from, plan::Format to) const override {
-    return backend_.reorders(type, from, to);
-  }
-  [[nodiscard]] bool fuses_attention() const override { return backend_.fuses_attention(); }
-  [[nodiscard]] plan::KernelOffer offer(const plan::LocalNode& node) const override {
-    auto offer = backend_.offer(node);
-    auto& row = rows_[{std::string(node.schema.name), offer.implementation, offer.engine, offer.why}];
-    ++row.nodes;
-    row.workspace = std::max(row.workspace, offer.workspace);
-    return offer;
-  }
-
-  /// Operator, implementation, engine, why not a faster one.
-  using Key = std::tuple<std::string, std::string, std::string, std::string>;
+/// Of nodes with the same answer.
+struct KernelRows {
+  /// Operator, implementation, engine, why not a faster one, by what it was chosen of several.
+  using Key = std::tuple<std::string, std::string, std::string, std::string, std::string>;
   struct Row {
     std::int64_t nodes = 0;
-    Bytes workspace;  ///< the largest
+    Bytes workspace;                        ///< the largest
+    std::map<std::string, double> seconds;  ///< by implementation, where they were timed
   };
-  [[nodiscard]] const std::map<Key, Row>& rows() const { return rows_; }
+  std::map<Key, Row> rows;
 
- private:
-  const plan::Backend& backend_;
-  mutable std::map<Key, Row> rows_;
+  void add(const plan::LocalNode& node, const plan::KernelOffer& offer, const std::vector<std::string>& others) {
+    const auto by = !offer.timed.empty() ? "time" : others.empty() ? "" : "rule, " + joined(others, " and ") + " would do";
+    auto& row = rows[{std::string(node.schema.name), offer.implementation, offer.engine, offer.why, by}];
+    ++row.nodes;
+    row.workspace = std::max(row.workspace, offer.workspace);
+    for (const auto& kernel : offer.timed) row.seconds[kernel.implementation] += kernel.seconds.value();
+  }
 };
+
+/// "rule, onednn:convolution would do", or "time: 12.3 ms against 20.1 ms by onednn:convolution".
+std::string chosen_by(const KernelRows::Key& key, const KernelRows::Row& row) {
+  const auto& implementation = std::get<1>(key);
+  auto text = std::get<4>(key);
+  if (row.seconds.empty()) return text;
+  text += ": " + to_text(Seconds(row.seconds.at(implementation)));
+  for (const auto& [other, seconds] : row.seconds)
+    if (other != implementation)
+      text += (text.find("against") == std::string::npos ? " against " : " and ") + to_text(Seconds(seconds)) + " by " + other;
+  return text;
+}
 
 /// What runs every operator of a training step, on this machine or on the device that is asked about. Adds what is to be said of it, such
 /// as what a 16-bit step computes in f32, to the warnings.
@@ -141,26 +142,39 @@ Json kernels_json(const InspectOptions& o, std::vector<std::string>& warnings) {
   const auto device = o.device.empty() ? std::nullopt : std::optional(platforms::device_called(o.device));
   auto wanted = !o.backend.empty() ? o.backend : device ? "cuda" : "auto";
   if (wanted == "auto" && element_type(o.model) == DType::F64) wanted = "reference";
-  const auto backend = kernels_of({wanted, o.model.dtype == "tf32", device ? &*device : nullptr});
-  const Listening listening(*backend);
+  const auto backend = kernels_of({wanted, o.model.dtype == "tf32", device ? &*device : nullptr, o.machine}, warnings);
+  KernelRows kernels;
+  const plan::ListeningBackend listening(*backend, [&](const plan::LocalNode& node, const plan::KernelOffer& offer) {
+    std::vector<std::string> others;
+    if (offer.timed.empty())
+      for (const auto& other : backend->offers(node))
+        if (other.implementation != offer.implementation) others.push_back(other.implementation);
+    kernels.add(node, offer, others);
+  });
   plan::LoweringOptions options;
-  options.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  options.threads = threads_here();
   const auto program = plan::lower(training, plan::Plan{}, listening, options);
   std::map<std::string, std::int64_t> not_fused;
   for (const auto& n : program.sharding->not_fused) ++not_fused[n.reason];
   Json list = Json::array();
-  for (const auto& [key, row] : listening.rows()) {
-    const auto& [op, implementation, engine, why] = key;
+  for (const auto& [key, row] : kernels.rows) {
+    const auto& [op, implementation, engine, why, by] = key;
     list.push_back({{"op", op},
                     {"implementation", implementation},
                     {"engine", engine},
                     {"workspace_bytes", row.workspace.value()},
                     {"nodes", row.nodes},
+                    {"chosen_by", chosen_by(key, row)},
                     {"why", why}});
   }
   for (const auto& [reason, count] : not_fused)
-    list.push_back(
-        {{"op", "Attention"}, {"implementation", "its nodes"}, {"engine", ""}, {"workspace_bytes", 0}, {"nodes", count}, {"why", reason}});
+    list.push_back({{"op", "Attention"},
+                    {"implementation", "its nodes"},
+                    {"engine", ""},
+                    {"workspace_bytes", 0},
+                    {"nodes", count},
+                    {"chosen_by", ""},
+                    {"why", reason}});
   return list;
 }
 
@@ -285,6 +299,9 @@ Action add_inspect(CLI::App& app) {
   app.add_option("--backend", o->backend, "whose kernels --kernels shows: " + kernels_here_names() + "; default: auto, with --device cuda");
   app.add_option("--device", o->device,
                  "show what would run on this NVIDIA GPU, which need not be here: h100, or another of `rehearse platform devices`")
+      ->needs(kernels);
+  app.add_option("--machine", o->machine,
+                 "a calibration of this machine, by whose times kernels are chosen where several can run an operator")
       ->needs(kernels);
   // Kernels alone depend on how gradients are used, and on the type of elements.
   for (const char* option : {"--backend", "--dropout", "--optimizer", "--lr", "--lr-scaling", "--base-batch", "--momentum", "--nesterov",

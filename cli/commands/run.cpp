@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/units.hpp"
 #include "cli/assessment_json.hpp"
+#include "cli/chosen_kernels.hpp"
 #include "cli/command.hpp"
 #include "cli/evaluating.hpp"
 #include "cli/extent.hpp"
@@ -323,7 +324,9 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
   plan::LoweringOptions lowering;
   lowering.threads = exec::threads_per_rank(world);
   lowering.check_messages = true;
-  const auto program = lowered(training, plan_of(o, training, world.size(), warnings), {backend, lowering, world.size()});
+  const auto plan = plan_of(o, training, world.size(), warnings);
+  choose_kernels({o.machine, o.measure_kernels, lowering.threads}, {training, plan, world}, *made, warnings);
+  const auto program = lowered(training, plan, {backend, lowering, world.size()});
   warnings.insert(warnings.end(), program.warnings.begin(), program.warnings.end());
   const auto header = header_to_resume(o.resume, {program, training, world}, warnings);
   const auto data = exec::open_data(o.data.options(o.model.seed, lowering.threads), training);

@@ -167,6 +167,7 @@ constexpr ValueRow kValues[] = {
     {"bench", "WHAT", "import,step,simulate,search,estimate,all"},
     // What is trained, and how
     {"", "--model", "", model_references},
+    {"", "--kernels-of", "", model_references},
     {"", "--loss", "", [] { return of_rows(graph::loss_table(), &graph::LossRow::name, &graph::LossRow::description); }},
     {"", "--dropout", kOnOrOff},
     {"", "--optimizer", "",
@@ -177,6 +178,7 @@ constexpr ValueRow kValues[] = {
     {"evaluate", "--dtype", "f32,f64"},
     {"run", "--dtype", "", computed_arithmetics},
     {"inspect", "--dtype", "", computed_arithmetics},
+    {"calibrate", "--dtype", "", computed_arithmetics},
     {"bench", "--dtype", "f32,f64,f16,bf16"},
     {"bench data", "--dtype", "f32,f64,f16,bf16"},
     {"", "--dtype", "", arithmetics},

@@ -1,0 +1,178 @@
+// Which kernels run, by rules and by what a machine's file says: inspect, run and calibrate.
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "tests/cli/rehearse.hpp"
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char *kTiles = "native:winograd", *kTaps = "onednn:convolution";
+const std::string kModel = "'zoo:unet2d?image=32&channels=16&depth=1' --batch 2";
+const std::string kTraining = kModel + " --lr 0.001 --format json";
+
+/// A server as its datasheet has it, of which nothing was measured.
+void write_server(const std::string& path) {
+  const Json nothing{{"latency_seconds", 1e-6}, {"bytes_per_second", 1e9}, {"reduction_bytes_per_second", 1e9}, {"log_error", 0.3}};
+  Json calibration{{"schema", 1}, {"context", Json::object()}, {"link", nothing}};
+  for (const auto* list : {"link_samples", "corrections", "fits", "samples"}) calibration[list] = Json::array();
+  const Json server{{"schema", 1}, {"platform", Json::parse(rehearse("platform show xeon-2s-10gbe").out)}, {"calibration", calibration}};
+  write_text(path, server.dump());
+}
+
+Json read(const std::string& path) { return Json::parse(std::ifstream(path)); }
+
+/// Every node of the file by the kernel of this name, where that was timed; returns how many.
+int prefer(const std::string& path, const std::string& implementation) {
+  auto file = read(path);
+  int nodes = 0;
+  for (auto& node : file["calibration"]["choices"]["nodes"])
+    for (const auto& kernel : node["kernels"])
+      if (kernel["implementation"] == implementation) node["chosen"] = implementation, ++nodes;
+  write_text(path, file.dump());
+  return nodes;
+}
+
+/// What runs convolutions that were chosen so.
+std::set<std::string> convolutions_by(const Json& inspected, const std::string& grounds) {
+  std::set<std::string> names;
+  for (const auto& row : inspected.at("kernels"))
+    if (row.at("op") == "Conv" && row.at("chosen_by").get<std::string>().starts_with(grounds))
+      names.insert(row.at("implementation").get<std::string>());
+  return names;
+}
+
+bool has_tiles() {
+  const auto kernels = result_of(rehearse("inspect " + kModel + " --kernels --format json"));
+  return convolutions_by(kernels, "rule").contains(kTiles);
+}
+
+}  // namespace
+
+TEST_CASE("kernels are chosen by a machine's file in both directions, and losses agree") {
+  if (!has_tiles()) return;  // without AVX2, or without oneDNN
+  const TemporaryFolder folder;
+  const auto machine = folder / "machine.json";
+  write_server(machine);
+  const auto by_rule = losses_of(rehearse("run " + kTraining + " --steps 2"));
+  const auto measured = losses_of(rehearse("run " + kTraining + " --steps 2 --measure-kernels --machine " + machine));
+  const auto inspect = "inspect " + kModel + " --kernels --format json --machine " + machine;
+  std::vector<std::vector<double>> all{measured};
+  for (const std::string wanted : {kTaps, kTiles}) {
+    INFO(wanted);
+    CHECK(prefer(machine, wanted) > 5);
+    const auto kernels = result_of(rehearse(inspect));
+    const auto chosen = convolutions_by(kernels, "time: ");
+    CHECK(chosen.contains(wanted));
+    CHECK_FALSE(chosen.contains(wanted == kTaps ? kTiles : kTaps));
+    // Nodes with one kernel, such as those with strides, have no grounds.
+    CHECK(convolutions_by(kernels, "").contains(kTaps));
+    all.push_back(losses_of(rehearse("run " + kTraining + " --steps 2 --machine " + machine)));
+    CHECK(losses_of(rehearse("run " + kTraining + " --steps 2 --machine " + machine)) == all.back());  // to the bit
+  }
+  CHECK(all[1] != all[2]);
+  for (const auto& losses : all)
+    for (std::size_t i = 0; i < losses.size(); ++i) CHECK(losses[i] == Approx(by_rule[i]).epsilon(1e-4));
+}
+
+TEST_CASE("all ranks compute by the file of rank 0") {
+  if (!has_tiles()) return;  // without AVX2, or without oneDNN
+  const TemporaryFolder folder, elsewhere;
+  write_server(folder / "machine.json");
+  const auto trace = folder / "trace.json";
+  const auto started = [&](const std::string& options) {
+    return run_shell("REHEARSAL_STALL_SECONDS=20 " REHEARSAL_MPIRUN
+                     " -n 2 sh -c 'if [ \"${OMPI_COMM_WORLD_RANK:-${PMIX_RANK}}\" = 0 ]; then cd " +
+                     (folder / ".") + "; else cd " + (elsewhere / ".") + "; fi; exec \"" REHEARSAL_COMMAND "\" \"$@\"' rank run " +
+                     kTraining + " --machine machine.json " + options);
+  };
+  CHECK(result_of(started("--steps 1 --measure-kernels")).at("ranks") == 2);
+  CHECK(prefer(folder / "machine.json", kTaps) > 5);
+  CHECK(result_of(started("--steps 1 --trace " + trace)).at("ranks") == 2);
+  const auto played = read(trace);
+  REQUIRE(played.at("ranks").size() == 2);
+  for (const auto& rank : played.at("ranks")) {
+    int taps = 0, tiles = 0;
+    for (const auto& kind : rank.at("kinds")) {
+      taps += kind.dump().find(kTaps) == std::string::npos ? 0 : 1;
+      tiles += kind.dump().find(kTiles) == std::string::npos ? 0 : 1;
+    }
+    CHECK(taps > 5);
+    CHECK(tiles == 0);
+  }
+  CHECK(!std::filesystem::exists(elsewhere / "machine.json"));
+}
+
+TEST_CASE("choices of other machines and builds are left alone, and unknown kernels refused") {
+  if (!has_tiles()) return;  // without AVX2, or without oneDNN
+  const TemporaryFolder folder;
+  const auto machine = folder / "machine.json";
+  write_server(machine);
+  const auto asked = kModel + " --format json --machine " + machine;
+  const auto inspect = "inspect --kernels " + asked;
+  const auto run = "run --lr 0.001 --steps 1 " + asked;
+  REQUIRE(rehearse(run + " --measure-kernels").status == 0);
+  prefer(machine, kTaps);
+  const auto good = read(machine);
+  for (const auto* part : {"cpu", "instructions", "libraries"}) {
+    auto changed = good;
+    changed["calibration"]["choices"][part] = "something else";
+    write_text(machine, changed.dump());
+    const auto kernels = result_of(rehearse(inspect));
+    CHECK_THAT(kernels.at("warnings").dump(),
+               contains("its kernels were chosen on") && contains("something else") && contains("by the rules"));
+    CHECK(convolutions_by(kernels, "time").empty());
+  }
+  CHECK_THAT(rehearse(run).err, contains("its kernels were chosen on") && contains("something else"));
+  auto changed = good;
+  changed["calibration"]["choices"]["nodes"][0]["chosen"] = "native:magic";
+  changed["calibration"]["choices"]["nodes"][0]["kernels"][0]["implementation"] = "native:magic";
+  write_text(machine, changed.dump());
+  for (const auto& command : {inspect, run})
+    check_failure(rehearse(command), 1, {machine, "calibration.choices", "\"native:magic\" is no kernel of"});
+  changed = good;
+  changed["calibration"]["context"]["cpu"] = "Babbage Analytical Engine";
+  write_text(machine, changed.dump());
+  check_failure(rehearse(run + " --measure-kernels"), 1, {machine, "Babbage Analytical Engine", "rehearse calibrate"});
+  check_failure(rehearse("inspect --machine " + machine + " " + kModel), 2, {"--kernels"});
+}
+
+TEST_CASE("a run that measures kernels without a file says that the next may choose others") {
+  const auto ended = rehearse("run " + std::string(kGpt) + " --batch 4 --steps 1 --measure-kernels --format json");
+  CHECK(ended.status == 0);  // where nothing is to be chosen, nothing is said
+  CHECK_THAT(ended.err, !contains("--measure-kernels"));
+  if (!has_tiles()) return;  // without AVX2, or without oneDNN
+  CHECK_THAT(rehearse("run " + kTraining + " --steps 1 --measure-kernels").err,
+             contains("may be others in the next run") && contains("--machine"));
+}
+
+TEST_CASE("calibrate times the kernels of a model's nodes, and leaves the rest of the file as it is") {
+#ifdef NDEBUG  // else it refuses: kernels would be measured wrongly
+  const TemporaryFolder folder;
+  const auto machine = folder / "machine.json";
+  write_server(machine);
+  const auto before = read(machine);
+  const auto calibrate = "calibrate --quick --format json --into " + machine + " --kernels-of " + kModel;
+  const auto answer = result_of(rehearse(calibrate));
+  auto after = read(machine);
+  if (has_tiles()) {
+    const auto& choices = answer.at("choices");
+    CHECK(choices.at("nodes") == after.at("calibration").at("choices").at("nodes").size());
+    CHECK(choices.at("other_than_by_rule") <= choices.at("nodes"));
+    CHECK(choices.at("chosen_seconds").get<double>() <= choices.at("by_rule_seconds").get<double>());
+    CHECK(convolutions_by(result_of(rehearse("inspect " + kModel + " --kernels --format json --machine " + machine)), "rule").empty());
+    after["calibration"].erase("choices");
+  }
+  CHECK(after == before);
+#endif
+  check_failure(rehearse("calibrate --batch 4"), 2, {"--kernels-of"});
+  check_failure(rehearse("calibrate --kernels-of zoo:resnet18 --plan dp=4096 --into /nowhere/machine.json"), 1,
+                {"--plan dp=4096", "cores"});
+  check_failure(rehearse("calibrate --kernels-of zoo:resnet18 --into /nowhere/machine.json"), 1, {"/nowhere"});
+  check_failure(rehearse("calibrate --kernels-of zoo:resnet18 --backend cuda"), 1, {"--kernels-of", "--backend"});
+  check_failure(rehearse("calibrate --into machine.json"), 1, {"--storage", "--kernels-of"});
+}
