@@ -102,7 +102,7 @@ void add_dims(const graph::TrainingGraph& training, Json& result) {
 
 /// Of nodes with the same answer.
 struct KernelRows {
-  /// Operator, implementation, engine, why not a faster one, by what it was chosen of several.
+  /// Operator, implementation, engine, why not a faster one, by what it was chosen of which.
   using Key = std::tuple<std::string, std::string, std::string, std::string, std::string>;
   struct Row {
     std::int64_t nodes = 0;
@@ -112,7 +112,7 @@ struct KernelRows {
   std::map<Key, Row> rows;
 
   void add(const plan::LocalNode& node, const plan::KernelOffer& offer, const std::vector<std::string>& others) {
-    const auto by = !offer.timed.empty() ? "time" : others.empty() ? "" : "rule, " + joined(others, " and ") + " would do";
+    const auto by = others.empty() ? "" : (offer.timed.empty() ? "rule, " : "time, ") + joined(others, " and ") + " would do";
     auto& row = rows[{std::string(node.schema.name), offer.implementation, offer.engine, offer.why, by}];
     ++row.nodes;
     row.workspace = std::max(row.workspace, offer.workspace);
@@ -122,14 +122,24 @@ struct KernelRows {
 
 /// "rule, onednn:convolution would do", or "time: 12.3 ms against 20.1 ms by onednn:convolution".
 std::string chosen_by(const KernelRows::Key& key, const KernelRows::Row& row) {
+  if (row.seconds.size() < 2) return std::get<4>(key);
   const auto& implementation = std::get<1>(key);
-  auto text = std::get<4>(key);
-  if (row.seconds.empty()) return text;
-  text += ": " + to_text(Seconds(row.seconds.at(implementation)));
+  std::vector<std::string> others;
   for (const auto& [other, seconds] : row.seconds)
-    if (other != implementation)
-      text += (text.find("against") == std::string::npos ? " against " : " and ") + to_text(Seconds(seconds)) + " by " + other;
-  return text;
+    if (other != implementation) others.push_back(to_text(Seconds(seconds)) + " by " + other);
+  return "time: " + to_text(Seconds(row.seconds.at(implementation))) + " against " + joined(others, " and ");
+}
+
+/// Names of what else would run a node.
+std::vector<std::string> others_than(const plan::Backend& backend, const plan::LocalNode& node, const plan::KernelOffer& offer) {
+  std::vector<std::string> others;
+  const auto add = [&](const std::string& implementation) {
+    if (implementation != offer.implementation) others.push_back(implementation);
+  };
+  for (const auto& kernel : offer.timed) add(kernel.implementation);
+  if (!offer.timed.empty()) return others;
+  for (const auto& other : backend.offers(node)) add(other.implementation);
+  return others;
 }
 
 /// What runs every operator of a training step, on this machine or on the device that is asked about. Adds what is to be said of it, such
@@ -145,11 +155,7 @@ Json kernels_json(const InspectOptions& o, std::vector<std::string>& warnings) {
   const auto backend = kernels_of({wanted, o.model.dtype == "tf32", device ? &*device : nullptr, o.machine}, warnings);
   KernelRows kernels;
   const plan::ListeningBackend listening(*backend, [&](const plan::LocalNode& node, const plan::KernelOffer& offer) {
-    std::vector<std::string> others;
-    if (offer.timed.empty())
-      for (const auto& other : backend->offers(node))
-        if (other.implementation != offer.implementation) others.push_back(other.implementation);
-    kernels.add(node, offer, others);
+    kernels.add(node, offer, others_than(*backend, node, offer));
   });
   plan::LoweringOptions options;
   options.threads = threads_here();

@@ -79,6 +79,35 @@ TEST_CASE("kernels are chosen by a machine's file in both directions, and losses
     for (std::size_t i = 0; i < losses.size(); ++i) CHECK(losses[i] == Approx(by_rule[i]).epsilon(1e-4));
 }
 
+TEST_CASE("predictions are of the kernels that a machine's file says") {
+  if (!has_tiles()) return;  // without AVX2, or without oneDNN
+  const TemporaryFolder folder;
+  const auto machine = folder / "machine.json";
+  write_server(machine);
+  REQUIRE(rehearse("run " + kTraining + " --steps 1 --measure-kernels --machine " + machine).status == 0);
+  prefer(machine, kTaps);
+  const auto program = "explain dp=1 --model " + kModel + " --framework rehearse --program --platform ";
+  // Times are of as many threads as there are here; the server has others.
+  CHECK_THAT(rehearse(program + machine).out, contains(kTiles));
+  auto file = read(machine);
+  auto& nodes = file["calibration"]["choices"]["nodes"];
+  auto of_any_threads = Json::array();
+  for (int threads = 1; threads <= 128; ++threads)
+    for (auto node : nodes) {
+      const auto key = node["node"].get<std::string>();
+      node["node"] = key.substr(0, key.rfind('t') + 1) + std::to_string(threads);
+      of_any_threads.push_back(node);
+    }
+  nodes = of_any_threads;
+  write_text(machine, file.dump());
+  const auto chosen = rehearse(program + machine);
+  CHECK(chosen.status == 0);
+  CHECK_THAT(chosen.out, contains(kTaps) && !contains(kTiles));
+  file["calibration"]["choices"]["cpu"] = "another, which is the one that is predicted";
+  write_text(machine, file.dump());
+  CHECK(rehearse(program + machine).out == chosen.out);
+}
+
 TEST_CASE("all ranks compute by the file of rank 0") {
   if (!has_tiles()) return;  // without AVX2, or without oneDNN
   const TemporaryFolder folder, elsewhere;
