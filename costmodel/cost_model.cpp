@@ -87,7 +87,7 @@ CostModel::CostModel(platforms::Device device, Calibration calibration, std::str
   for (const auto& c : calibration_->corrections) index->corrections[c.scope + '@' + std::to_string(c.threads)] = &c;
   index_ = std::move(index);
   // No published run is of a processor; what its datasheet is worth is said by the families' own errors.
-  if (device_.kind != platforms::DeviceKind::Cpu) widening_ = published_constants().evidence.widening(device_);
+  if (device_.kind != platforms::DeviceKind::Cpu) widening_ = published_constants().evidence.widening_of(device_);
   if (device_.peak("f32") || device_.peak(peak_key_)) rates_ = wide_ = rates_for(device_, peak_key_);
   if (device_.peak("f32")) wide_ = rates_for(device_, "f32");
 }
