@@ -11,6 +11,7 @@
 #include "graph/op_schema.hpp"
 #include "plan/batch_shares.hpp"
 #include "plan/collectives/meetings.hpp"
+#include "plan/lowering/stage_work.hpp"
 #include "predict/bottleneck.hpp"
 #include "predict/checkpoint_size.hpp"
 #include "predict/group_links.hpp"
@@ -114,31 +115,43 @@ std::size_t replicas_axis(const plan::Program& program) {
   return static_cast<std::size_t>(std::ranges::find(program.axes, "dp", &plan::MeshAxisInfo::name) - program.axes.begin());
 }
 
-/// Seconds that the operators of a step take on a device, each alone on the whole batch.
-double seconds_of_operators(const Workload& job, const costmodel::CostModel& model) {
-  double sum = 0;
+/// What operators of a step reach on a device, each alone on the whole batch: in products with weights, and in what only moves memory.
+plan::StageSpeed speed_of_operators(const Workload& job, const costmodel::CostModel& model) {
+  double flops = 0, of_products = 0, bytes = 0, of_others = 0;
+  Seconds launch;
   const auto& g = job.training.graph;
-  for (const auto& node : g.nodes()) {
+  const auto of_scores = plan::nodes_of_scores(g);
+  for (std::size_t n = 0; n < g.nodes().size(); ++n) {
+    const auto& node = g.nodes()[n];
+    if (of_scores[node.forward == graph::NodeId::None ? n : graph::index(node.forward)]) continue;
     const graph::NodeTypes types(g, node);
-    sum += model.kernel(kernel_case({graph::schema(node), types.view(), {}}, 1)).seconds.value();
+    auto kernel = kernel_case({graph::schema(node), types.view(), {}}, 1);
+    const double seconds = model.kernel(kernel).seconds.value();
+    const bool is_product = kernel.family == graph::CostFamily::MatMul || kernel.family == graph::CostFamily::Convolution;
+    (is_product ? flops : bytes) += is_product ? kernel.work.flops.value() : kernel.work.bytes.value();
+    (is_product ? of_products : of_others) += seconds;
+    if (is_product || launch.value() > 0) continue;
+    kernel.work = {};
+    launch = model.kernel(kernel).seconds;
   }
-  return sum;
+  const double all = of_products + of_others;
+  return {FlopsPerSecond(flops > 0 ? flops / of_products : 1 / all), BytesPerSecond(bytes > 0 ? bytes / of_others : 1 / all), launch};
 }
 
 /// Of the slowest device of every stage; empty where there is one kind of device or one stage.
-std::vector<double> stage_speeds(const Workload& job, const plan::Plan& plan) {
+std::vector<plan::StageSpeed> stage_speeds(const Workload& job, const plan::Plan& plan) {
   if (plan.pp == 1 || !differ(job, plan.ranks())) return {};
-  std::vector<double> of_group;
-  for (const auto* model : job.models) of_group.push_back(1 / seconds_of_operators(job, *model));
-  std::vector<double> speeds(static_cast<std::size_t>(plan.pp), of_group.front());
+  std::vector<plan::StageSpeed> of_group;
+  for (const auto* model : job.models) of_group.push_back(speed_of_operators(job, *model));
+  std::vector<plan::StageSpeed> speeds(static_cast<std::size_t>(plan.pp), of_group.front());
   int stride = 1;
   for (const auto& axis : plan::mesh_of(plan))
     if (axis.name == "pp") stride = axis.stride;
   std::vector<bool> known(speeds.size(), false);
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     const auto stage = static_cast<std::size_t>(rank / stride % plan.pp);
-    const double own = of_group[static_cast<std::size_t>(group_of(job, rank))];
-    speeds[stage] = known[stage] ? std::min(speeds[stage], own) : own;
+    const auto& own = of_group[static_cast<std::size_t>(group_of(job, rank))];
+    if (!known[stage] || own.flops < speeds[stage].flops) speeds[stage] = own;
     known[stage] = true;
   }
   return speeds;

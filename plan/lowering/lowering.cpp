@@ -13,6 +13,7 @@
 #include "plan/lowering/meeting_rules.hpp"
 #include "plan/lowering/role_passes.hpp"
 #include "plan/lowering/spread_decompositions.hpp"
+#include "plan/lowering/stage_work.hpp"
 #include "plan/memory/check_messages.hpp"
 #include "plan/plan_keys.hpp"
 #include "plan/sharding/classes.hpp"
@@ -427,14 +428,6 @@ void refuse_uneven_meetings(const Program& program) {
   }
 }
 
-/// Relative speed of the device of every part of the model.
-std::vector<double> speeds_of_parts(const Plan& plan, const PipelineShape& shape, const std::vector<double>& of_stages) {
-  std::vector<double> speeds;
-  if (of_stages.empty()) return speeds;
-  for (const auto& place : places_of_parts(schedule_of(plan), shape)) speeds.push_back(of_stages[static_cast<std::size_t>(place.stage)]);
-  return speeds;
-}
-
 }  // namespace
 
 Program lower(const graph::TrainingGraph& training, const Plan& plan, const Backend& backend, const LoweringOptions& options) {
@@ -462,10 +455,7 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   warn_about_idle_keys(training, program);
   warn_about_statistics(training.graph, program);
   if (auto sentence = other_mathematics(plan); !sentence.empty()) program.warnings.push_back(std::move(sentence));
-  Plan cut = plan;
-  const auto shape = pipeline_shape(plan, program.micro_batches);
-  cut.pp = parts(schedule_of(plan).placement, shape);
-  auto stages = assign_stages(training, cut, {options.node_cost, speeds_of_parts(plan, shape, options.stage_speeds)});
+  auto stages = cut_into_parts(training, sharding, program, backend, options);
   const auto pipeline = pipeline_of(training, plan, program.micro_batches, stages);
 
   LoweringContext context{training,    plan, backend, options, sharding, stages, pipeline, program, training.graph.consumers(),

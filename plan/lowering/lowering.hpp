@@ -22,6 +22,13 @@ struct PassResult {
   const Role& role;
 };
 
+/// Of the devices of a stage.
+struct StageSpeed {
+  FlopsPerSecond flops;  ///< in products
+  BytesPerSecond bytes;  ///< moved in memory
+  Seconds launch;        ///< of a kernel
+};
+
 struct LoweringOptions {
   int threads = 1;                         ///< of one rank
   std::int64_t bucket_bytes = 25'000'000;  ///< gradients are reduced in buckets of about this size
@@ -30,10 +37,8 @@ struct LoweringOptions {
   std::function<CollectiveLinks(const Program& mesh, std::size_t axis)> links;
   std::shared_ptr<const graph::LogicalDims> dims;  ///< of this graph, when already inferred
   std::shared_ptr<RuleBook> rules;                 ///< of this graph, filled as plans ask; absent: found anew
-  /// Relative cost of a forward node with its backward nodes, to balance stages; absent: by FLOPs and bytes.
-  std::function<double(graph::NodeId)> node_cost;
-  std::vector<double> stage_speeds;        ///< relative, of the slowest device of every stage; empty: all alike
-  std::function<int(int rank)> device_of;  ///< ranks with equal numbers have equal devices; absent: all
+  std::vector<StageSpeed> stage_speeds;            ///< of the slowest device of every stage; empty: all alike
+  std::function<int(int rank)> device_of;          ///< ranks with equal numbers have equal devices; absent: all
   /// Holds the Program to plan/memory/check_messages.hpp, which can take as long as lowering: what is to run asks for it. Builds with
   /// assertions check every Program, others do where REHEARSAL_CHECK_PROGRAMS is set, as it is for the tests.
   bool check_messages = false;

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "graph/op_schema.hpp"
+#include "plan/schedules/even_cuts.hpp"
 
 namespace rehearsal::plan {
 namespace {
@@ -30,8 +31,8 @@ std::vector<bool> free_nodes(const Graph& g) {
   return is_free;
 }
 
-/// Bytes that cross a cut before the i-th of `order`: results of earlier forward nodes that later ones read.
-std::vector<double> crossing_bytes(const Graph& g, const std::vector<NodeId>& order) {
+/// Cost of a cut before the i-th of `order`: of results of earlier forward nodes that later ones read.
+std::vector<double> crossing_costs(const Graph& g, const std::vector<NodeId>& order, const std::vector<double>& of_tensor) {
   std::vector<std::int32_t> position(g.nodes().size(), -1);
   for (std::size_t i = 0; i < order.size(); ++i) position[graph::index(order[i])] = static_cast<std::int32_t>(i);
   std::vector<double> change(order.size() + 2, 0.0);
@@ -39,49 +40,14 @@ std::vector<double> crossing_bytes(const Graph& g, const std::vector<NodeId>& or
   for (std::size_t i = 0; i < order.size(); ++i)
     for (auto t : g[order[i]].inputs)
       if (t != TensorId::None) last[graph::index(t)] = static_cast<std::int32_t>(i);
-  for (std::size_t t = 0; t < g.tensors().size(); ++t) {
+  for (std::size_t t = 0; t < of_tensor.size(); ++t) {
     const auto producer = g.tensors()[t].producer;
     if (producer == NodeId::None || position[graph::index(producer)] < 0 || last[t] < 0) continue;
-    const auto bytes = graph::size_of(g.tensors()[t].type).value();
-    change[static_cast<std::size_t>(position[graph::index(producer)]) + 1] += bytes;
-    change[static_cast<std::size_t>(last[t]) + 1] -= bytes;
+    change[static_cast<std::size_t>(position[graph::index(producer)]) + 1] += of_tensor[t];
+    change[static_cast<std::size_t>(last[t]) + 1] -= of_tensor[t];
   }
   std::partial_sum(change.begin(), change.end(), change.begin());
   return change;
-}
-
-/// Of the cost of all, by stage.
-std::vector<double> shares_of_stages(int stages, const std::vector<double>& speeds) {
-  if (speeds.empty()) return std::vector<double>(static_cast<std::size_t>(stages), 1.0 / stages);
-  const double sum = std::accumulate(speeds.begin(), speeds.end(), 0.0);
-  std::vector<double> shares;
-  for (const double speed : speeds) shares.push_back(speed / sum);
-  return shares;
-}
-
-/// Cut positions (index of the first node of stages 1, 2, ...) nearest to the stages' shares of cost, moved to where few bytes cross.
-std::vector<std::size_t> balanced_cuts(const std::vector<double>& cost, const std::vector<double>& crossing,
-                                       const std::vector<double>& shares) {
-  const int stages = static_cast<int>(shares.size());
-  std::vector<double> prefix(cost.size() + 1, 0.0);
-  std::partial_sum(cost.begin(), cost.end(), prefix.begin() + 1);
-  const double tolerance = 0.1 * prefix.back() * std::ranges::min(shares);
-  double end = 0;  // of the stages before the cut
-  std::vector<std::size_t> cuts;
-  for (int s = 1; s < stages; ++s) {
-    const std::size_t first = cuts.empty() ? 1 : cuts.back() + 1;
-    const std::size_t last = cost.size() - static_cast<std::size_t>(stages - s);
-    std::size_t best = first;
-    end += prefix.back() * shares[static_cast<std::size_t>(s - 1)];
-    const auto badness = [&](std::size_t i) {
-      const double off = std::abs(prefix[i] - end);
-      return std::pair{off <= tolerance ? 0.0 : off, off <= tolerance ? crossing[i] : 0.0};
-    };
-    for (std::size_t i = first; i <= last; ++i)
-      if (badness(i) < badness(best)) best = i;
-    cuts.push_back(best);
-  }
-  return cuts;
 }
 
 std::vector<std::size_t> named_cuts(const Graph& g, const std::vector<NodeId>& order, const Plan& plan) {
@@ -164,6 +130,27 @@ class Others {
   std::map<TensorId, int> owners_;
 };
 
+/// Forward nodes that stages share out.
+std::vector<NodeId> nodes_to_cut(const Graph& g, const std::vector<bool>& is_free) {
+  std::vector<NodeId> order;
+  for (std::size_t n = 0; n < g.nodes().size(); ++n)
+    if (g.nodes()[n].phase == Phase::Forward && !is_free[n]) order.push_back(static_cast<NodeId>(n));
+  return order;
+}
+
+std::vector<std::size_t> balanced_cuts(const Graph& g, const std::vector<NodeId>& order, int stages, const StageBalance& balance) {
+  CutRow row{static_cast<std::size_t>(stages), {}, crossing_costs(g, order, balance.sending_costs), balance.devices};
+  for (const auto& of_node : balance.node_costs) {
+    auto& costs = row.costs.emplace_back();
+    for (const NodeId n : order) costs.push_back(of_node[graph::index(n)]);
+  }
+  if (row.costs.empty()) {
+    auto& costs = row.costs.emplace_back();
+    for (const NodeId n : order) costs.push_back(roofline_cost(g, n));
+  }
+  return even_cuts(row);
+}
+
 }  // namespace
 
 double roofline_cost(const Graph& g, NodeId n) {
@@ -171,27 +158,6 @@ double roofline_cost(const Graph& g, NodeId n) {
   const auto work = graph::work_of(graph::schema(g[n]), types.view());
   return std::max(work.flops.value(), 100.0 * work.bytes.value());
 }
-
-namespace {
-
-/// Forward nodes that stages share out, and what each costs.
-struct Chain {
-  std::vector<NodeId> order;
-  std::vector<double> cost;
-};
-
-Chain chain_of(const Graph& g, const std::vector<bool>& is_free, const std::function<double(NodeId)>& node_cost) {
-  Chain chain;
-  for (std::size_t n = 0; n < g.nodes().size(); ++n) {
-    const auto id = static_cast<NodeId>(n);
-    if (g[id].phase != Phase::Forward || is_free[n]) continue;
-    chain.order.push_back(id);
-    chain.cost.push_back(node_cost ? node_cost(id) : roofline_cost(g, id));
-  }
-  return chain;
-}
-
-}  // namespace
 
 StageAssignment assign_stages(const graph::TrainingGraph& training, const Plan& plan, const StageBalance& balance) {
   const auto& g = training.graph;
@@ -201,11 +167,10 @@ StageAssignment assign_stages(const graph::TrainingGraph& training, const Plan& 
   for (std::size_t n = 0; n < g.nodes().size(); ++n)
     if (is_free[n]) stages.of_node[n] = kAnyStage;
   if (plan.pp == 1) return stages;
-  const auto [order, cost] = chain_of(g, is_free, balance.node_cost);
+  const auto order = nodes_to_cut(g, is_free);
   if (order.size() < static_cast<std::size_t>(plan.pp))
     throw Refusal("plan: pp=" + std::to_string(plan.pp) + " stages, but the model has only " + std::to_string(order.size()) + " operators");
-  const auto cuts = plan.cuts.empty() ? balanced_cuts(cost, crossing_bytes(g, order), shares_of_stages(plan.pp, balance.speeds))
-                                      : named_cuts(g, order, plan);
+  const auto cuts = plan.cuts.empty() ? balanced_cuts(g, order, plan.pp, balance) : named_cuts(g, order, plan);
   for (std::size_t i = 0; i < order.size(); ++i)
     stages.of_node[graph::index(order[i])] = static_cast<int>(std::upper_bound(cuts.begin(), cuts.end(), i) - cuts.begin());
   Others(training, plan, stages).assign();

@@ -22,18 +22,39 @@ graph::TrainingGraph chain(const std::vector<std::int64_t>& widths) {
   return graph::build_training_graph(graph::with_initial_values(std::move(layers).finish(x, "out")), {});
 }
 
-/// The stage of every forward node of the chain that is named n0, n1, ...; costs of others are 0.
-std::vector<int> stages_of(const graph::TrainingGraph& t, const char* plan, const Costs& costs, const std::vector<double>& speeds = {}) {
-  const auto stages = assign_stages(t, parse_plan(plan),
-                                    {[&](graph::NodeId n) {
-                                       const auto at = costs.find(t.graph[n].name);
-                                       return at == costs.end() ? 0.0 : at->second;
-                                     },
-                                     speeds});
+/// Nodes cost what is said of their names, the others nothing.
+std::vector<double> node_costs(const graph::TrainingGraph& t, const Costs& costs) {
+  std::vector<double> all;
+  for (const auto& node : t.graph.nodes()) {
+    const auto at = costs.find(node.name);
+    all.push_back(at == costs.end() ? 0.0 : at->second);
+  }
+  return all;
+}
+
+/// The stage of every forward node of the chain that is named n0, n1, ...
+std::vector<int> stages_of(const graph::TrainingGraph& t, const char* plan, const StageBalance& balance) {
+  const auto stages = assign_stages(t, parse_plan(plan), balance);
   std::vector<int> found;
   for (std::size_t n = 0; n < t.graph.nodes().size(); ++n)
     if (t.graph.nodes()[n].name.size() == 2 && t.graph.nodes()[n].phase == graph::Phase::Forward) found.push_back(stages.of_node[n]);
   return found;
+}
+
+std::vector<int> stages_of(const graph::TrainingGraph& t, const char* plan, const Costs& costs, const std::vector<double>& speeds = {1}) {
+  StageBalance balance;
+  for (const double speed : speeds) {
+    auto& of_stage = balance.node_costs.emplace_back(node_costs(t, costs));
+    for (double& cost : of_stage) cost /= speed;
+  }
+  return stages_of(t, plan, balance);
+}
+
+/// Where a byte that crosses costs so much.
+std::vector<int> stages_with_messages(const graph::TrainingGraph& t, const Costs& costs, double per_byte) {
+  StageBalance balance{{node_costs(t, costs)}, {}};
+  for (const auto& tensor : t.graph.tensors()) balance.sending_costs.push_back(per_byte * graph::size_of(tensor.type).value());
+  return stages_of(t, "pp=2", balance);
 }
 
 int stage_of(const graph::TrainingGraph& t, const StageAssignment& stages, const std::string& name) {
@@ -50,13 +71,13 @@ TEST_CASE("stages take equal parts of what nodes cost") {
   CHECK(stages_of(t, "pp=3", {{"n0", 1}, {"n1", 1}, {"n2", 1}, {"n3", 1}, {"n4", 1}, {"n5", 1}}) == std::vector{0, 0, 1, 1, 2, 2});
   // 3 of 9, and 3 of 9: the first node alone, then four.
   CHECK(stages_of(t, "pp=3", {{"n0", 3}, {"n1", 1}, {"n2", 1}, {"n3", 1}, {"n4", 1}, {"n5", 2}}) == std::vector{0, 1, 1, 1, 2, 2});
-  // All of it stands last: one cut is before it, the other behind, where the loss is.
-  CHECK(stages_of(t, "pp=3", {{"n5", 9}}) == std::vector{0, 1, 1, 1, 1, 1});
+  // All of it stands last: one cut is right before it, the other behind, where the loss is.
+  CHECK(stages_of(t, "pp=3", {{"n5", 9}}) == std::vector{0, 0, 0, 0, 0, 1});
   // The loss is all of it: every stage has a node of its own even so.
-  const auto late = assign_stages(t, parse_plan("pp=3"), {[&](graph::NodeId n) { return n == t.graph[t.loss].producer ? 9.0 : 0.0; }, {}});
+  const auto late = assign_stages(t, parse_plan("pp=3"), {{node_costs(t, {{t.graph[t.graph[t.loss].producer].name, 9}})}, {}});
   CHECK(stage_of(t, late, "n0") == 0);
   CHECK(stage_of(t, late, t.graph[t.graph[t.loss].producer].name) == 2);
-  CHECK(stages_of(t, "pp=1", {}) == std::vector{0, 0, 0, 0, 0, 0});
+  CHECK(stages_of(t, "pp=1", Costs{}) == std::vector{0, 0, 0, 0, 0, 0});
 }
 
 TEST_CASE("quicker stages take more") {
@@ -67,22 +88,24 @@ TEST_CASE("quicker stages take more") {
   CHECK(stages_of(t, "pp=3", equal, {3, 1, 2}) == std::vector{0, 0, 0, 1, 2, 2});
 }
 
-TEST_CASE("within a tenth of a stage's part a cut goes where fewest bytes cross") {
-  // 20 in all: a cut behind n1 or n2 leaves 9.5 and 10.5 or 10.5 and 9.5, half a unit off the middle. n1 has 2 features, n2 has 8.
+TEST_CASE("what crosses a cut counts beside the longest stage") {
+  // 4 samples of 8 features in 4 bytes are 128 bytes, of 2 features 32. A byte costs 0.01.
+  constexpr double kPerByte = 0.01;
+  // 20 in all. Behind n1: stages of 9.5 and 10.5, and 0.32 crosses: 10.82. Behind n2: 10.5 and 9.5, and 1.28 crosses: 11.78.
   const auto narrow = chain({8, 2, 8, 8});
   const Costs costs{{"n0", 5}, {"n1", 4.5}, {"n2", 1}, {"n3", 9.5}};
-  CHECK(stages_of(narrow, "pp=2", costs) == std::vector{0, 0, 1, 1});
-  const auto late = chain({8, 8, 2, 8});
-  CHECK(stages_of(late, "pp=2", costs) == std::vector{0, 0, 0, 1});
+  CHECK(stages_with_messages(narrow, costs, kPerByte) == std::vector{0, 0, 1, 1});
+  CHECK(stages_with_messages(chain({8, 8, 2, 8}), costs, kPerByte) == std::vector{0, 0, 0, 1});
   // What the first of all makes and a later one reads crosses, too: 8 + 1 features behind n1, the sum's 8 behind n2.
   graph::zoo::Layers layers;
   const auto first = layers.linear("n0", layers.input("input", {4, 8}), 8);
   const auto sum = layers.add("n2", first, layers.linear("n1", first, 1));
-  const auto skipping = std::move(layers).finish(layers.linear("n3", sum, 8), "out");
-  CHECK(stages_of(graph::build_training_graph(graph::with_initial_values(skipping), {}), "pp=2", costs) == std::vector{0, 0, 0, 1});
-  // More than a tenth off, balance goes first: behind n1 there are 8 of 20, behind n2 10.
+  const auto skipping = graph::with_initial_values(std::move(layers).finish(layers.linear("n3", sum, 8), "out"));
+  CHECK(stages_with_messages(graph::build_training_graph(skipping, {}), costs, kPerByte) == std::vector{0, 0, 0, 1});
+  // Behind n1 there are 8 of 20, behind n2 10: 12 + 0.32 against 10 + 1.28; where bytes cost five times as much, 12 + 1.6 against 10 + 6.4.
   const Costs uneven{{"n0", 5}, {"n1", 3}, {"n2", 2}, {"n3", 10}};
-  CHECK(stages_of(narrow, "pp=2", uneven) == std::vector{0, 0, 0, 1});
+  CHECK(stages_with_messages(narrow, uneven, kPerByte) == std::vector{0, 0, 0, 1});
+  CHECK(stages_with_messages(narrow, uneven, 5 * kPerByte) == std::vector{0, 0, 1, 1});
 }
 
 TEST_CASE("gradients and updates are where their forward nodes are") {
@@ -112,7 +135,7 @@ TEST_CASE("without costs stages are balanced by FLOPs and bytes, a hundred of th
 
 TEST_CASE("cuts that are named, and stages that there are too many of") {
   const auto t = chain({8, 8, 8, 8});
-  CHECK(stages_of(t, "pp=3,cuts=n1|n3", {}) == std::vector{0, 1, 1, 2});
+  CHECK(stages_of(t, "pp=3,cuts=n1|n3", Costs{}) == std::vector{0, 1, 1, 2});
   for (const auto& [plan, problem] : std::map<std::string, std::string>{{"pp=3,cuts=n1", "1 cuts for pp=3; there must be 2"},
                                                                         {"pp=2,cuts=n0", "\"n0\" is not after the cut before it"},
                                                                         {"pp=3,cuts=n3|n1", "\"n1\" is not after the cut before it"},

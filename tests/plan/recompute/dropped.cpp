@@ -4,8 +4,8 @@
 #include "base/error.hpp"
 #include "graph/zoo/layers.hpp"
 #include "graph/zoo/zoo.hpp"
+#include "plan/lowering/stage_work.hpp"
 #include "plan/recompute/recompute.hpp"
-#include "plan/schedules/stages.hpp"
 #include "plan/sharding/rule_book.hpp"
 #include "tests/written_out.hpp"
 
@@ -53,7 +53,7 @@ struct Found {
     sharding = shard(training, dims, sharding_axes(training, dims, plan, micro_batches, rules));
     Plan cut = plan;
     cut.pp = parts(schedule_of(plan).placement, pipeline_shape(plan, micro_batches));
-    auto stages = assign_stages(training, cut, {});
+    auto stages = assign_stages(training, cut, work_of_stages(training, sharding, {micro_batches}));
     pipeline = pipeline_of(training, plan, micro_batches, stages);
     results.emplace(training, sharding, pipeline.part_of_node);
   }
