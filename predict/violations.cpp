@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "plan/schedules/model_chunks.hpp"
 #include "plan/schedules/stages.hpp"
 
 namespace rehearsal::predict {
@@ -68,9 +69,12 @@ void add_unusable_degrees(const PlannedModel& model, const plan::Plan& plan, std
 }
 
 void add_missing_operators(const graph::TrainingGraph& training, const plan::Plan& plan, std::vector<plan::Violation>& violations) {
-  if (plan.pp == 1) return;
+  const bool cuts_of_others = std::ranges::find(violations, "cuts", &plan::Violation::key) != violations.end();
+  if (plan.pp == 1 || cuts_of_others) return;
+  auto parts = plan;
+  parts.pp = plan::parts(plan::schedule_of(plan).placement, plan::pipeline_shape(plan, 1));
   try {
-    static_cast<void>(plan::assign_stages(training, plan, {}));
+    static_cast<void>(plan::assign_stages(training, parts, {}));
   } catch (const Refusal& refusal) {
     violations.push_back({"pp", reason_of(refusal), "use fewer stages"});
   } catch (const BadInput& problem) {

@@ -12,6 +12,24 @@ PipelineShape pipeline_shape(const Plan& plan, int micro_batches) {
   return {plan.pp, micro_batches, row.chunks == 0 ? plan.interleave : row.chunks};
 }
 
+namespace {
+
+/// Cuts are named for one number of parts: the same plan with other stages or chunks needs other ones.
+void add_cuts_of_others(const Plan& plan, int micro_batches, std::vector<Violation>& violations) {
+  if (plan.pp == 1 || plan.cuts.empty()) return;
+  const auto& row = schedule_of(plan);
+  const int wanted = parts(row.placement, pipeline_shape(plan, micro_batches)) - 1;
+  const auto named = static_cast<int>(plan.cuts.size());
+  if (named == wanted) return;
+  const std::string of_schedule = wanted + 1 == plan.pp ? "" : " with schedule=" + std::string(row.name);
+  violations.push_back(
+      {"cuts",
+       std::to_string(named) + " cuts for pp=" + std::to_string(plan.pp) + of_schedule + "; there must be " + std::to_string(wanted),
+       "leave cuts out to have stages balanced by cost"});
+}
+
+}  // namespace
+
 std::vector<Violation> schedule_violations(const Plan& plan, int micro_batches) {
   std::vector<Violation> violations;
   const auto& row = schedule_of(plan);
@@ -29,7 +47,9 @@ std::vector<Violation> schedule_violations(const Plan& plan, int micro_batches) 
   if (const auto reason = row.refusal == nullptr ? std::string() : row.refusal(pipeline_shape(plan, micro_batches)); !reason.empty()) {
     const auto remedy = reason.find("; ");
     violations.push_back({"schedule", reason.substr(0, remedy), reason.substr(remedy + 2)});
+    return violations;
   }
+  add_cuts_of_others(plan, micro_batches, violations);
   return violations;
 }
 

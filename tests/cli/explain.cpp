@@ -76,3 +76,18 @@ TEST_CASE("two answers at a time are refused") {
     check_failure(rehearse(kAsked + both), 2, {first, second, "one at a time"});
   }
 }
+
+TEST_CASE("changes that the cuts of a plan do not suit are passed over") {
+  const std::string asked =
+      " 'zoo:gpt?layers=4&hidden=64&heads=4&seq=16&vocab=100' --platform xeon-2s-10gbe --batch 8 --framework rehearse";
+  // Among the changes are schedules that cut the model of pp=2 into 4 parts.
+  const auto ended = rehearse("explain dp=2,pp=2,micro_batch=1,cuts=h.2.ln_1 --model" + asked);
+  INFO(ended.err);
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.out, contains("stage 1"));
+  // Of 1, 2 and 4 stages one number has one cut, and one needs none.
+  const auto searched = result_of(rehearse("search" + asked + " --plan dp=auto,pp=auto,micro_batch=1,cuts=h.2.ln_1 --format json"));
+  for (const auto& plan : searched.at("plans")) CHECK_THAT(plan.at("plan").get<std::string>(), !contains("pp=4"));
+  check_failure(rehearse("explain pp=2,schedule=dualpipe-v,micro_batch=1,cuts=h.2.ln_1 --model" + asked), 3,
+                {"1 cuts for pp=2 with schedule=dualpipe-v; there must be 3"});
+}

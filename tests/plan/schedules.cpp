@@ -339,6 +339,11 @@ TEST_CASE("plans that no schedule can play are refused with what would be right"
   CHECK_THAT(sentences("pp=3,schedule=dualpipe"), contains("3 is odd (use an even number of stages)"));
   CHECK_THAT(sentences("pp=4,schedule=gpipe,interleave=2"), contains("interleave: 2 chunks, but schedule gpipe has 1"));
   CHECK_THAT(sentences("pp=1,interleave=2"), contains("use pp=2 or more"));
+  CHECK(sentences("pp=2,cuts=a").empty());
+  CHECK(sentences("pp=1,cuts=a").empty());  // without effect
+  CHECK(sentences("pp=2,interleave=2,cuts=a|b|c").empty());
+  CHECK_THAT(sentences("pp=4,cuts=a"), contains("cuts: 1 cuts for pp=4; there must be 3 (leave cuts out"));
+  CHECK_THAT(sentences("pp=2,schedule=dualpipe-v,cuts=a"), contains("cuts: 1 cuts for pp=2 with schedule=dualpipe-v; there must be 3"));
   CHECK_THAT(schedule("dualpipe").refusal({3, 8, 2}), contains("3 is odd"));
 }
 

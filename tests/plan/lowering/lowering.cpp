@@ -339,5 +339,5 @@ TEST_CASE("named cuts are nodes of the model, one less than there are stages") {
     }
   };
   CHECK_THAT(message("pp=2,cuts=nowhere"), contains("no node \"nowhere\""));
-  CHECK_THAT(message("pp=2,cuts=a|b"), contains("2 cuts for pp=2; there must be 1"));
+  check_refused(mlp(8), "pp=2,cuts=a|b", "2 cuts for pp=2; there must be 1");
 }
