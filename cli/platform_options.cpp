@@ -391,9 +391,22 @@ AnsweredPlan JobSetup::taken(const ModelOptions& model, const PlatformOptions& o
   }
   auto given = own_ ? plan_for(o.plan, own_->training) : plan_argument(o.plan).plan;
   if (given.searched.empty()) return as_usual(std::move(given), o.plan);
-  auto best = search::with_best_values(*choosing_, given);
+  auto best = best_values(given);
   auto sentence = "auto: " + plan::to_text(best) + " is the quickest";
   return {std::move(best), std::move(sentence)};
+}
+
+/// Where no value leaves a plan that the framework's configuration can say, the plan is answered as it is where all values are written.
+plan::Plan JobSetup::best_values(const plan::Plan& given) const {
+  try {
+    return search::with_best_values(*choosing_, given);
+  } catch (const Refusal&) {
+    auto written = given;
+    written.searched.clear();
+    auto& any = changing(written);
+    if (&any == choosing_.get()) throw;
+    return search::with_best_values(any, given);
+  }
 }
 
 /// A text leaves out what recipes set anyway: where a plan does not fit without it, it is meant.

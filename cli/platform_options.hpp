@@ -101,6 +101,7 @@ class JobSetup {
   [[nodiscard]] AnsweredPlan taken(const ModelOptions&, const PlatformOptions&) const;
   /// A sentence that says so; empty where the file's plan was made for this training, or does not say for which.
   [[nodiscard]] std::string made_for_another(const ModelOptions&, const plan::PlanFile&) const;
+  [[nodiscard]] plan::Plan best_values(const plan::Plan&) const;
   [[nodiscard]] AnsweredPlan as_usual(plan::Plan, const std::string& text) const;
 
   std::vector<std::string> warnings_;

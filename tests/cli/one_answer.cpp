@@ -199,3 +199,16 @@ TEST_CASE("choices of a recipe that change nothing of a plan are named") {
   }
   CHECK_THAT(rehearse(job + "torchtitan --plan dp=8,zero=3 --recipe fp32_reduction=off").err, !contains("has no effect"));
 }
+
+TEST_CASE("values that are to be found are answered where values that are written are") {
+  // torchtitan's configuration has no zero=1, and no bf16 beside it: predicted they are.
+  const std::string asked =
+      "estimate 'zoo:llama3.2-1b?layers=4&seq=512' --platform dgx-h100 --devices 16 --batch 64 --dtype bf16 --optimizer adamw"
+      " --framework torchtitan --format json --plan dp=4,tp=2,pp=2,zero=1";
+  const auto written = result_of(rehearse(asked + ",micro_batch=1"));
+  for (const auto* found : {",micro_batch=1,recompute=fit", ",micro_batch=1,recompute=auto", ",micro_batch=auto"}) {
+    INFO(found);
+    const auto answer = result_of(rehearse(asked + found));
+    CHECK(answer.at("step_seconds").at("value").get<double>() <= written.at("step_seconds").at("value").get<double>());
+  }
+}
