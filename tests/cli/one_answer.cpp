@@ -212,3 +212,11 @@ TEST_CASE("values that are to be found are answered where values that are writte
     CHECK(answer.at("step_seconds").at("value").get<double>() <= written.at("step_seconds").at("value").get<double>());
   }
 }
+
+TEST_CASE("what torchtitan alone computes again is answered as torchtitan does it") {
+  const std::string asked =
+      "estimate 'zoo:llama3.2-1b?layers=4&seq=512' --platform dgx-h100 --devices 16 --batch 64 --dtype bf16 --optimizer adamw"
+      " --format json --plan dp=4,tp=4,zero=1,micro_batch=1,recompute=";
+  CHECK(result_of(rehearse(asked + "full")).at("framework") == "nemo");
+  CHECK(result_of(rehearse(asked + "selective-op")).at("framework") == "torchtitan");
+}
