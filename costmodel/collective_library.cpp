@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <tuple>
 
 #include "costmodel/accelerator.hpp"
@@ -45,10 +46,17 @@ double card_share_of(const platforms::NodeGroup& node) {
 }
 
 /// Whichever order kinds of nodes are written down in: a collective waits for those whose links are slowest.
-const platforms::NodeGroup& slowest_links(const platforms::Platform& platform) {
-  return *std::ranges::min_element(platform.nodes, {}, [](const platforms::NodeGroup& node) {
+const platforms::NodeGroup& slowest_links(const platforms::Platform& platform, std::span<const std::size_t> kinds) {
+  return platform.nodes[*std::ranges::min_element(kinds, {}, [&](std::size_t kind) {
+    const auto& node = platform.nodes[kind];
     return std::tuple(card_share_of(node), node.intra.bandwidth.value.value(), node.device.memory_bandwidth.value.value(), node.devices);
-  });
+  })];
+}
+
+std::vector<std::size_t> all_kinds(const platforms::Platform& platform) {
+  std::vector<std::size_t> kinds(platform.nodes.size());
+  std::iota(kinds.begin(), kinds.end(), std::size_t{0});
+  return kinds;
 }
 
 /// Where no ring closes, sums go up a chain of all ranks and come down again: every wire of it carries the vector once either way, which
@@ -57,9 +65,11 @@ double chain_of(int ranks) { return 2.0 * (ranks - 1) / ranks; }
 
 }  // namespace
 
-CollectiveLibrary::CollectiveLibrary(const platforms::Platform& platform)
-    : card_share_(card_share_of(slowest_links(platform))), network_(platform, card_share_) {
-  const auto& node = slowest_links(platform);
+CollectiveLibrary::CollectiveLibrary(const platforms::Platform& platform) : CollectiveLibrary(platform, all_kinds(platform)) {}
+
+CollectiveLibrary::CollectiveLibrary(const platforms::Platform& platform, std::span<const std::size_t> kinds)
+    : card_share_(card_share_of(slowest_links(platform, kinds))), network_(platform, kinds, card_share_) {
+  const auto& node = slowest_links(platform, kinds);
   intra_ = node.intra;
   devices_ = node.devices;
   memory_rate_ = node.device.memory_bandwidth.value.value();

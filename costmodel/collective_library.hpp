@@ -2,6 +2,7 @@
 // Collectives and sends between accelerators in closed form: hierarchy of links, protocol latencies, the pass over device memory.
 // Sources of the structure: NCCL's ring, tree and LL128 protocols; nccl-tests' definition of bus bandwidth.
 
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace rehearsal::costmodel {
 struct Group {
   int ranks = 1;
   int per_node = 0;  ///< 0: as many as a node has devices
+  friend bool operator==(const Group&, const Group&) = default;
 };
 
 /// What the vendor's library takes for a collective, and how.
@@ -29,8 +31,10 @@ struct LibraryTime {
 /// The links of a platform as collectives see them.
 class CollectiveLibrary {
  public:
-  /// `platform`: all nodes like the first one.
+  /// Of ranks on all nodes of the platform: where these differ, all wait for those whose links are slowest.
   explicit CollectiveLibrary(const platforms::Platform& platform);
+  /// Of ranks on these kinds of nodes alone: indices of `platform.nodes`, one at least.
+  CollectiveLibrary(const platforms::Platform& platform, std::span<const std::size_t> kinds);
 
   /// Seconds of a collective inside a training step, over a buffer of `bytes` (the whole, unsharded one). Where by_table() it is
   /// library()'s time; all-to-alls and older devices have the closed form below, whose constants are fitted to steps in the releases of

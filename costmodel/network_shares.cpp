@@ -25,30 +25,34 @@ std::vector<int> distances_round(int nodes) {
 
 }  // namespace
 
-NetworkShares::NetworkShares(const platforms::Platform& platform, double card_rate) : card_rate_(card_rate) {
+NetworkShares::NetworkShares(const platforms::Platform& platform, std::span<const std::size_t> kinds, double card_rate)
+    : card_rate_(card_rate) {
   const auto& row = platforms::topology_row(platform.topology.kind);
-  first_.push_back(0);
-  for (const auto& group : platform.nodes)
-    for (int n = 0; n < group.count; ++n) first_.push_back(first_.back() + group.devices);
+  int first = 0;
+  for (std::size_t kind = 0; kind < platform.nodes.size(); ++kind) {
+    const auto& group = platform.nodes[kind];
+    const bool looked_at = std::ranges::find(kinds, kind) != kinds.end();
+    for (int n = 0; n < group.count; ++n, first += group.devices)
+      if (looked_at) nodes_.push_back({first, group.devices});
+  }
   if (!row.has_links && !row.has_cables) return;
   if (row.cards_are_links) {
     all_ = 1 - static_cast<double>(platforms::parameter(platform.topology, "background")) / 100;
     return;
   }
-  if (first_.size() > 2) fabric_.emplace(platform);
+  if (nodes_.size() > 1) fabric_.emplace(platform);
 }
 
-int NetworkShares::known(int nodes) const { return std::min(nodes, static_cast<int>(first_.size()) - 1); }
+int NetworkShares::known(int nodes) const { return std::min(nodes, static_cast<int>(nodes_.size())); }
 
 double NetworkShares::left(const Pattern& pattern, std::span<const int> distances) const {
-  const auto devices_of = [&](int node) { return first_[static_cast<std::size_t>(node) + 1] - first_[static_cast<std::size_t>(node)]; };
+  const auto at = [&](int node) { return nodes_[static_cast<std::size_t>(node)]; };
   platforms::Traffic traffic(*fabric_);
   for (const int distance : distances)
     for (int node = pattern.first; node < pattern.end; ++node) {
-      const int other = (node + distance) % pattern.nodes;
-      for (int device = 0; device < std::min(devices_of(node), devices_of(other)); ++device)
-        traffic.send(first_[static_cast<std::size_t>(node)] + device, first_[static_cast<std::size_t>(other)] + device,
-                     1.0 / static_cast<double>(distances.size()));
+      const auto from = at(node), to = at((node + distance) % pattern.nodes);
+      for (int device = 0; device < std::min(from.count, to.count); ++device)
+        traffic.send(from.first + device, to.first + device, 1.0 / static_cast<double>(distances.size()));
     }
   return std::min(1.0, traffic.slowest().bandwidth.value() / card_rate_);
 }
@@ -65,7 +69,9 @@ double NetworkShares::pairs(int nodes) const {
 
 Seconds NetworkShares::crossing(int nodes) const {
   if (!fabric_ || known(nodes) < 2) return Seconds(0);
-  const auto path = [&] { return fabric_->path(first_.front(), first_[static_cast<std::size_t>(known(nodes)) - 1]).latency.value(); };
+  const auto path = [&] {
+    return fabric_->path(nodes_.front().first, nodes_[static_cast<std::size_t>(known(nodes)) - 1].first).latency.value();
+  };
   return Seconds(looked_up(crossings_, known(nodes), path));
 }
 

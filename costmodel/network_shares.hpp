@@ -18,11 +18,11 @@ struct NodesSending {
 };
 
 /// Of the rate of a device's share of its node's cards, from 0 to 1: what the fullest link between nodes leaves to each of the messages
-/// that cross it. Nodes in use are the platform's first ones; each pattern is looked up once.
+/// that cross it. Nodes in use are the first ones of those that are looked at; each pattern is looked up once.
 class NetworkShares {
  public:
-  /// `card_rate`: bytes per second of a device's share of the cards.
-  NetworkShares(const platforms::Platform&, double card_rate);
+  /// `kinds`: indices of the groups of nodes that are looked at. `card_rate`: bytes per second of a device's share of the cards.
+  NetworkShares(const platforms::Platform&, std::span<const std::size_t> kinds, double card_rate);
 
   /// Every node sends to the next one, all around.
   [[nodiscard]] double neighbours(int nodes) const;
@@ -38,12 +38,15 @@ class NetworkShares {
     int first, end;  ///< nodes that send
     int nodes;       ///< round which they do
   };
+  struct Devices {
+    int first, count;  ///< ranks
+  };
   [[nodiscard]] double left(const Pattern&, std::span<const int> distances) const;
   /// Nodes that there are of so many.
   [[nodiscard]] int known(int nodes) const;
 
   std::optional<platforms::Fabric> fabric_;  ///< none where messages share nothing but cards
-  std::vector<int> first_;                   ///< ranks of every node's first device, and one behind the last one's
+  std::vector<Devices> nodes_;               ///< that are looked at
   double card_rate_ = 0;
   double all_ = 1;  ///< where cards are the links
   mutable std::map<int, double> neighbours_, pairs_, crossings_;

@@ -88,8 +88,8 @@ std::optional<RecordedCollective> collective_of(const Record& r) {
 void collective_values(const Prepared& p, const Constants& c, Values& v) {
   const auto& q = *p.collective;
   // Tables of older devices are of older releases too, which the closed form stands for.
-  const double seconds = p.network->by_table() ? p.network->library(q.kind, q.bytes, {q.ranks, 0}, c).seconds
-                                               : p.network->seconds(q.kind, q.bytes, {q.ranks, 0}, c);
+  const double seconds = p.links->all().by_table() ? p.links->all().library(q.kind, q.bytes, {q.ranks, 0}, c).seconds
+                                                   : p.links->all().seconds(q.kind, q.bytes, {q.ranks, 0}, c);
   const double n = q.ranks;
   // nccl-tests: bus bandwidth is algorithm bandwidth times what a ring moves per byte.
   const double factor = q.kind == CollectiveKind::AllReduce ? 2 * (n - 1) / n : (n - 1) / n;
@@ -134,8 +134,7 @@ void rate_values(const Prepared& p, const Record& r, double seconds, Values& v) 
 class RecordStep {
  public:
   RecordStep(const Prepared& p, const frameworks::ModelParts& parts, const frameworks::FrameworkJob& job, const Constants& c)
-      : job_(job), timers_(job.platform.nodes.size()) {
-    timers_.front().emplace(parts, job_, *p.network, c, 0);
+      : job_(job), timers_(job_, *p.links, c, [&](std::size_t) -> const frameworks::ModelParts& { return parts; }) {
     step_.emplace(stager_.staged(job_, timers_));
   }
   RecordStep(const RecordStep&) = delete;
@@ -258,11 +257,11 @@ Prepared Preparer::prepare(const Record& r) {
     p.job.machine = machine_of(r);
     p.job.framework = std::make_shared<costmodel::FrameworkProfile>(*framework_of(r, p.job.machine.platform.nodes.front().device).profile);
     p.job.plan.dp = p.collective->ranks;
-    p.network.emplace(p.job.machine.platform);
+    p.links.emplace(p.job.machine.platform);
     return p;
   }
   p.job = job_of(r);
-  p.network.emplace(p.job.machine.platform);
+  p.links.emplace(p.job.machine.platform);
   // The ranks that share experts have a micro-batch each.
   const auto batch = static_cast<std::int64_t>(std::max(1.0, std::round(p.job.micro_batch))) * p.job.plan.ep;
   const auto parts = [&](const frameworks::FrameworkJob& job) {

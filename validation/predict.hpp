@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/collective_library.hpp"
 #include "costmodel/constants.hpp"
 #include "predict/frameworks/closed_step.hpp"
 #include "predict/frameworks/lower.hpp"
@@ -28,7 +27,7 @@ struct Prepared {
   std::optional<RecordedCollective> collective;
   predict::frameworks::ModelParts parts;
   std::optional<predict::frameworks::ModelParts> plain_parts;  ///< without sequence parallelism, where a record compares with that
-  std::optional<costmodel::CollectiveLibrary> network;
+  std::optional<predict::frameworks::NodeLinks> links;
   bool sums_over_devices = false;                                 ///< the record's memory is of all accelerators together
   std::shared_ptr<const predict::frameworks::FoldedModel> model;  ///< that `parts` are of
   [[nodiscard]] predict::frameworks::FrameworkJob framework_job() const;

@@ -198,7 +198,8 @@ class ReplicaPlayer {
   HandedOver handed_over(std::size_t stage, std::size_t boundary, int to) {
     auto& clock = clocks_[stage];
     if (to == static_cast<int>(stage)) return {clock.device(), clock.device()};
-    const double seconds = timer(stage).send(step_.boundary_bytes(boundary)), arrived = clock.send(seconds);
+    const double seconds = timer(stage).send(step_.boundary_bytes(boundary), timer(static_cast<std::size_t>(to))),
+                 arrived = clock.send(seconds);
     return {arrived - seconds, arrived};
   }
 
@@ -274,7 +275,8 @@ class ReplicaPlayer {
     const double bytes = timer(0).tied_embedding_bytes();
     if (bytes <= 0) return;
     const double both = std::max(clocks_.front().device(), clocks_.back().device());
-    for (auto* clock : {&clocks_.front(), &clocks_.back()}) clock->wait_for_stage({both, both + timer(0).send(bytes)});
+    for (auto* clock : {&clocks_.front(), &clocks_.back()})
+      clock->wait_for_stage({both, both + timer(0).send(bytes, timer(clocks_.size() - 1))});
   }
 
   [[nodiscard]] StepTime ended(std::size_t stage) {
@@ -416,10 +418,11 @@ std::vector<DeviceWork> work_of_devices(const StagedStep& step) {
 }
 
 void add_contents(const StagedStep& step, StepTime& t) {
+  const auto& lane = *std::ranges::find(step.lanes, t.first_rank, [](const ReplicaKind& l) { return l.devices.first_rank; });
   const double m = step.shape.micro_batches, stages = step.shape.stages;
   for (std::size_t c = 0; c < step.chunks.size(); ++c)
     for (const auto& piece : step.chunks[c]) {
-      const auto& part = step.lanes.front().timers[static_cast<std::size_t>(step.stage_of(c))]->time_of(piece.part, piece.recompute);
+      const auto& part = lane.timers[static_cast<std::size_t>(step.stage_of(c))]->time_of(piece.part, piece.recompute);
       const double n = piece.count;
       t.forward += n * part.forward.queue.device / stages;
       t.backward += n * (part.again.queue.device + part.backward.queue.device) / stages;
@@ -429,8 +432,7 @@ void add_contents(const StagedStep& step, StepTime& t) {
     }
   t.exposed += t.exchanges;
   ActiveSeconds busy;
-  for (const auto& stage : active_seconds(step, step.lanes.front()))
-    busy = {busy.matrix + stage.matrix / stages, busy.memory + stage.memory / stages};
+  for (const auto& stage : active_seconds(step, lane)) busy = {busy.matrix + stage.matrix / stages, busy.memory + stage.memory / stages};
   const auto shares = busy.of(t.seconds);
   t.matrix_share = shares.matrix;
   t.memory_share = shares.memory;

@@ -20,25 +20,25 @@ using plan::InstructionKind;
 using plan::Stream;
 using plan::When;
 
-/// Ranks that do the same.
-struct PlaceOfRole {
-  int stage = 0;
-  std::size_t group = 0;  ///< of nodes
-  const StepTimer* timer = nullptr;
-};
+/// Replicas that have a stage there have the same timer.
+const StepTimer& timer_at(const StagedStep& step, StagePlace place) {
+  const auto stage = static_cast<std::size_t>(place.stage);
+  return *std::ranges::find_if(step.lanes, [&](const ReplicaKind& l) { return l.devices.groups[stage] == place.kind; })->timers[stage];
+}
 
 /// Builds what ranks of one stage on one kind of device do.
 class RoleWriter : private PricedRole {
  public:
-  RoleWriter(const StagedStep& step, const FoldedModel& model, const plan::Program& program, PlaceOfRole place)
+  RoleWriter(const StagedStep& step, const FoldedModel& model, const plan::Program& program, StagePlace place)
       : PricedRole(step.job.profile.name),
         step_(step),
         job_(step.job),
         model_(model),
         axes_(job_, program),
-        timer_(*place.timer),
-        gradient_bytes_(gradient_bytes(job_, job_.precision_on(place.group))),
-        bucket_elements_(bucket_elements(job_, job_.precision_on(place.group))) {
+        place_(place),
+        timer_(timer_at(step, place)),
+        gradient_bytes_(gradient_bytes(job_, job_.precision_on(place.kind))),
+        bucket_elements_(bucket_elements(job_, job_.precision_on(place.kind))) {
     role_.stage = stage_ = place.stage;
     role_.outline = outline_of(step, place.stage);
     role_.variant_samples = {static_cast<std::int64_t>(std::max(1.0, job_.micro_batch))};
@@ -218,7 +218,7 @@ class RoleWriter : private PricedRole {
     auto i = message(InstructionKind::Send, step_.stage_of(other), channel, bytes);
     i.after = std::exchange(waits_for_, {});  // a chunk without a kernel hands on what it got
     if (last_) i.after.push_back(*last_);
-    emit(body, std::move(i), alone(timer_.send(bytes)));
+    emit(body, std::move(i), alone(step_.send_seconds(place_, step_.stage_of(other), bytes)));
   }
 
   void write_forward_chunk(int own, std::size_t chunk, double cast) {
@@ -386,7 +386,7 @@ class RoleWriter : private PricedRole {
     const auto both = emit(update_, message(InstructionKind::Receive, other, here, kWord), alone(0));
     auto send = message(InstructionKind::Send, other, data, bytes);
     send.after = {self, both};
-    emit(update_, std::move(send), alone(timer_.send(bytes)));
+    emit(update_, std::move(send), alone(step_.send_seconds(place_, other, bytes)));
     awaited.push_back(emit(update_, message(InstructionKind::Receive, other, data, bytes), alone(0)));
   }
 
@@ -404,6 +404,7 @@ class RoleWriter : private PricedRole {
   const FrameworkJob& job_;
   const FoldedModel& model_;
   ProgramAxes axes_;
+  StagePlace place_;
   const StepTimer& timer_;
   double gradient_bytes_, bucket_elements_;
   std::uint16_t prologue_ = 0, update_ = 0;
@@ -428,15 +429,13 @@ PricedProgram program_of(const StagedStep& step, const FoldedModel& model) {
   const auto pipeline = std::find_if(program.axes.begin(), program.axes.end(), [](const auto& axis) { return axis.name == "pp"; });
   priced.costs.with_messages = true;
   priced.costs.interference = step.lanes.front().timers.front()->interference();
-  std::map<std::pair<int, std::size_t>, std::uint32_t> roles;
+  std::map<StagePlace, std::uint32_t> roles;
   for (int rank = 0; rank < program.ranks; ++rank) {
-    const int stage = pipeline == program.axes.end() ? 0 : rank / pipeline->stride % pipeline->size;
-    const auto group = static_cast<std::size_t>(platforms::place(job.platform, rank).group);
-    const auto [at, fresh] = roles.try_emplace({stage, group}, static_cast<std::uint32_t>(program.roles.size()));
+    const StagePlace place{pipeline == program.axes.end() ? 0 : rank / pipeline->stride % pipeline->size,
+                           static_cast<std::size_t>(platforms::place(job.platform, rank).group)};
+    const auto [at, fresh] = roles.try_emplace(place, static_cast<std::uint32_t>(program.roles.size()));
     if (fresh) {
-      const auto lane = std::find_if(step.lanes.begin(), step.lanes.end(),
-                                     [&](const ReplicaKind& l) { return l.devices.groups[static_cast<std::size_t>(stage)] == group; });
-      RoleWriter writer(step, model, program, {stage, group, lane->timers[static_cast<std::size_t>(stage)]});
+      RoleWriter writer(step, model, program, place);
       writer.write();
       program.roles.push_back(writer.take_role());
       priced.costs.roles.push_back(writer.take_costs());

@@ -65,7 +65,7 @@ class ReplicaBound {
   [[nodiscard]] double send(std::size_t c) const {
     const int from = step_.stage_of(c);
     if (c + 1 == chunks_.size() || step_.stage_of(c + 1) == from) return 0;
-    return timer(from).send(step_.boundary_bytes(c));
+    return timer(from).send(step_.boundary_bytes(c), timer(step_.stage_of(c + 1)));
   }
 
   [[nodiscard]] double stage_seconds(int stage, double before, double behind) const {
@@ -121,7 +121,7 @@ class ReplicaBound {
 StepTime least_step(const StagedStep& step) {
   StepTime most;
   for (const auto& lane : step.lanes)
-    if (auto own = ReplicaBound(step, lane).most(); own.seconds > most.seconds) most = own;
+    if (auto own = ReplicaBound(step, lane).most(); own.seconds > most.seconds) most = own, most.first_rank = lane.devices.first_rank;
   most.seconds *= kRounding;
   add_contents(step, most);
   return most;

@@ -1,7 +1,6 @@
 #include "predict/frameworks/questions.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "base/error.hpp"
 #include "predict/frameworks/lower.hpp"
@@ -17,7 +16,7 @@ constexpr std::size_t kTimersKept = 256;
 Questions::Questions(graph::Graph model, TrainingSetting setting, const costmodel::Constants& constants)
     : setting_(std::move(setting)),
       model_(std::move(model), Grain::Blocks),
-      network_(setting_.platform),
+      links_(setting_.platform),
       constants_(constants),
       limits_(model_.limits()) {
   limits_.whole_experts = setting_.profile.whole_experts;
@@ -86,15 +85,13 @@ const Questions::Timed& Questions::timed(const FrameworkJob& job) {
   if (const auto known = timed_.find(key); known != timed_.end()) return *known->second;
   if (timed_.size() >= kTimersKept) {
     last_.reset();
-    for (const auto& [of, timed] : timed_) stager_.forget(timed->timers);
+    for (const auto& [of, timed] : timed_) stager_.forget(*timed->timers);
     timed_.clear();
   }
-  auto timed = std::make_unique<Timed>(Timed{job, grain == Grain::Blocks ? &model_ : &by_nodes(), {}});
-  timed->timers.resize(setting_.platform.nodes.size());
-  std::set<std::size_t> groups;
-  for (const auto& lane : device_groups_of_stages(setting_.platform, p)) groups.insert(lane.groups.begin(), lane.groups.end());
-  for (const auto group : groups)
-    timed->timers[group].emplace(parts(timed->job, *timed->model, group), timed->job, network_, constants_, group);
+  auto timed = std::make_unique<Timed>(Timed{job, grain == Grain::Blocks ? &model_ : &by_nodes(), std::nullopt});
+  const auto& own = *timed;
+  timed->timers.emplace(own.job, links_, constants_,
+                        [&](std::size_t kind) -> const ModelParts& { return parts(own.job, *own.model, kind); });
   return *(timed_[key] = std::move(timed));
 }
 
@@ -106,7 +103,7 @@ const Questions::Question& Questions::ask(const plan::Plan& plan) {
   auto job = job_of(plan);
   const auto& shared = timed(job);
   last_.reset();
-  last_ = std::make_unique<Question>(std::move(job), *shared.model, stager_, shared.timers);
+  last_ = std::make_unique<Question>(std::move(job), *shared.model, stager_, *shared.timers);
   if (setting_.recipe.stage_clocks) last_->clocks = lower_clocks(last_->step, constants_);
   return *last_;
 }

@@ -53,7 +53,7 @@ class Questions {
   struct Timed {
     FrameworkJob job;
     const FoldedModel* model;
-    Timers timers;
+    std::optional<Timers> timers;  ///< of the job
   };
 
   [[nodiscard]] PlanQuestion asked(const plan::Plan& plan) const {
@@ -67,7 +67,7 @@ class Questions {
   TrainingSetting setting_;
   FoldedModel model_;
   std::unique_ptr<FoldedModel> by_nodes_;
-  costmodel::CollectiveLibrary network_;
+  NodeLinks links_;
   const costmodel::Constants& constants_;
   SplitLimits limits_;
   std::map<PartsKey, std::unique_ptr<ModelParts>> parts_;

@@ -41,6 +41,28 @@ void check_schedule(const FrameworkJob& job, const plan::ScheduleRow& row, const
 
 }  // namespace
 
+Timers::Timers(const FrameworkJob& job, const NodeLinks& links, const costmodel::Constants& c, const PartsOn& parts_on) {
+  for (auto& [place, groups] : groups_by_place(job.platform, job.plan)) {
+    RanksAlike ranks{place.kind, std::move(groups)};
+    auto known = std::ranges::find(owned_, ranks, &decltype(owned_)::value_type::first);
+    if (known == owned_.end()) {
+      auto timer = std::make_unique<const StepTimer>(parts_on(place.kind), job, links, c, ranks);
+      known = owned_.insert(owned_.end(), {std::move(ranks), std::move(timer)});
+    }
+    places_[place] = known->second.get();
+  }
+}
+
+double StagedStep::send_seconds(StagePlace from, int to, double bytes) const {
+  double seconds = 0;
+  for (const auto& lane : lanes) {
+    const auto stage = static_cast<std::size_t>(from.stage);
+    if (lane.devices.groups[stage] != from.kind) continue;
+    seconds = std::max(seconds, lane.timers[stage]->send(bytes, *lane.timers[static_cast<std::size_t>(to)]));
+  }
+  return seconds;
+}
+
 double StagedStep::boundary_bytes(std::size_t chunk) const {
   const auto& last = lanes.front().timers.front()->model().parts[chunks[chunk].back().part];
   // Ranks that have the same activations send a part each, and put them together on the other side (Narayanan et al., SC 2021).
@@ -52,7 +74,8 @@ StagedStep Stager::staged(const FrameworkJob& job, const Timers& timers) {
   check_schedule(job, *step.schedule, step.shape);
   for (auto& devices : device_groups_of_stages(job.platform, job.plan)) {
     ReplicaKind lane{std::move(devices), {}};
-    for (const auto group : lane.devices.groups) lane.timers.push_back(&*timers[group]);
+    for (std::size_t s = 0; s < lane.devices.groups.size(); ++s)
+      lane.timers.push_back(&timers.of({static_cast<int>(s), lane.devices.groups[s]}));
     step.lanes.push_back(std::move(lane));
   }
   step.stage_of_chunk.resize(static_cast<std::size_t>(plan::parts(step.schedule->placement, step.shape)));

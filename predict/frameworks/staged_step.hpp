@@ -1,7 +1,9 @@
 #pragma once
 // A step split over the stages of a pipeline: what the closed form and the Program of a framework are both made from.
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <tuple>
@@ -38,12 +40,25 @@ struct StagedStep {
   [[nodiscard]] bool sums_in_bubble(std::size_t chunk) const {
     return stage_of(chunk) != stage_of(0) && chunk == chunk_of(stage_of(chunk), 0);
   }
+  /// Seconds that so many bytes take from a stage on nodes of a kind to another stage; where that is on several kinds, the longest.
+  [[nodiscard]] double send_seconds(StagePlace from, int to, double bytes) const;
   /// Bytes of what a chunk hands to the next one, on one rank.
   [[nodiscard]] double boundary_bytes(std::size_t chunk) const;
   std::vector<int> stage_of_chunk;
 };
 
-using Timers = std::vector<std::optional<StepTimer>>;  ///< by group of nodes; those that a plan uses are set
+/// Of every stage on every kind of nodes that a job's plan has ranks on; those whose ranks lie alike share one.
+class Timers {
+ public:
+  /// The model's parts on nodes of a kind, which outlive the timers.
+  using PartsOn = std::function<const ModelParts&(std::size_t kind)>;
+  Timers(const FrameworkJob&, const NodeLinks&, const costmodel::Constants&, const PartsOn&);
+  [[nodiscard]] const StepTimer& of(StagePlace place) const { return *places_.at(place); }
+
+ private:
+  std::vector<std::pair<RanksAlike, std::unique_ptr<const StepTimer>>> owned_;
+  std::map<StagePlace, const StepTimer*> places_;
+};
 
 /// Cuts one plan after the other: what many of them share is found once.
 class Stager {

@@ -68,16 +68,17 @@ void TimedPass::add(const TimedStep& step) {
   (step.exchange ? exchanges : kernels) += step.queue.device;
 }
 
-StepTimer::StepTimer(const ModelParts& model, const FrameworkJob& job, const costmodel::CollectiveLibrary& network,
-                     const costmodel::Constants& c, std::size_t group)
+StepTimer::StepTimer(const ModelParts& model, const FrameworkJob& job, const NodeLinks& links, const costmodel::Constants& c,
+                     RanksAlike ranks)
     : model_(model),
       job_(job),
-      network_(network),
+      links_(links),
       c_(c),
-      node_(job.platform.nodes[group]),
-      device_(job.device(group)),
-      precision_(job.precision_on(group)),
-      groups_(groups_of(job.platform, job.plan)),
+      node_(job.platform.nodes[ranks.kind]),
+      device_(job.device(ranks.kind)),
+      precision_(job.precision_on(ranks.kind)),
+      kind_(ranks.kind),
+      groups_(std::move(ranks.groups)),
       rates_(costmodel::rates_of(device_, precision_, {job.profile, model.capture.launch, model.image}, c)),
       memory_(costmodel::memory_rate(device_, c)),
       gathered_bytes_(mean_gathered_bytes()),
@@ -186,7 +187,7 @@ double StepTimer::exchange_seconds(const Exchange& e, bool backward) const {
   // The sum of the input's gradient runs beside the gradient of the weight.
   if (backward && (job_.profile.backward_tensor_overlap || plan.sequence_parallel)) hidden = std::max(hidden, 0.5 * c_[C::TensorOverlap]);
   const double shared = job_.recipe.parallel_blocks ? 0.5 : 1;
-  return shared * (1 - hidden) * network_.seconds(e.kind, e.bytes, groups_.tensor, c_);
+  return shared * (1 - hidden) * seconds(e.kind, e.bytes, groups_.tensor);
 }
 
 /// Tokens on their way to their experts or back. Dispatchers that know the nodes send a token once to every node where it has experts, and
@@ -196,12 +197,12 @@ double StepTimer::expert_seconds(const Exchange& e) const {
   const double hidden = model_.capture.overlapped_experts ? c_[C::TensorOverlap] : 0;
   const double nodes = group.per_node > 0 ? static_cast<double>(group.ranks) / group.per_node : 1, choices = model_.expert_choices;
   const double bytes = e.bytes * model_.expert_load;  // the rank with most tokens ends last
-  double seconds = network_.seconds(e.kind, bytes, group, c_);
+  double seconds = this->seconds(e.kind, bytes, group);
   const bool by_node = job_.recipe.dispatches_by_node.value_or(job_.profile.dispatches_by_node);
   if (by_node && e.kind == CollectiveKind::AllToAll && nodes > 1 && choices > 1) {
     const double different = nodes * (1 - std::pow(1 - 1 / nodes, choices)) / choices;
-    const double inside = network_.seconds(e.kind, bytes, {group.per_node, group.per_node}, c_);
-    seconds = std::max(inside, network_.seconds(e.kind, bytes * different, group, c_));
+    const double inside = this->seconds(e.kind, bytes, {{group.per_node, group.per_node}, group.kinds});
+    seconds = std::max(inside, this->seconds(e.kind, bytes * different, group));
   }
   return (1 - hidden) * seconds;
 }
@@ -209,7 +210,8 @@ double StepTimer::expert_seconds(const Exchange& e) const {
 /// What the attention does not hide of its keys and values on their way round.
 double StepTimer::ring_seconds(const Exchange& e, const TimedPass& kernels, double attention, bool backward) const {
   const bool inside = groups_.context.per_node >= groups_.context.ranks;
-  const double rate = inside ? network_.inside_rate(2, c_) : network_.card_rate(c_);
+  const auto& network = links_.among(groups_.context.kinds);
+  const double rate = inside ? network.inside_rate(2, c_) : network.card_rate(c_);
   const double around = e.bytes * (job_.plan.cp - 1) / rate;
   if (backward) return std::max(0.0, 2 * around - 0.5 * kernels.kernels) + kRingExposedBackward * around;
   return std::max(0.0, around - attention - 0.5 * kernels.kernels) + kRingExposedForward * around;
@@ -256,8 +258,12 @@ TimedPass StepTimer::recomputed(const Part& part, const TimedPass& forward) cons
   return again;
 }
 
-double StepTimer::collective(CollectiveKind kind, double bytes, costmodel::Group group) const {
-  return slowdown_ * network_.seconds(kind, bytes, group, c_);
+double StepTimer::seconds(CollectiveKind kind, double bytes, const PlacedGroup& group) const {
+  return links_.among(group.kinds).seconds(kind, bytes, group, c_);
+}
+
+double StepTimer::collective(CollectiveKind kind, double bytes, const PlacedGroup& group) const {
+  return slowdown_ * seconds(kind, bytes, group);
 }
 
 /// Every rank has its own part of what was sharded among its group, and the ranks that have the same part of others sum that.
@@ -277,15 +283,18 @@ double StepTimer::reduction(double elements) const {
       collective(whole ? CollectiveKind::AllReduce : CollectiveKind::ReduceScatter, bytes, whole ? groups_.replicas : groups_.shards) +
       sum_of_copies(elements);
   if (!job_.recipe.parameter_servers || groups_.nodes == 1) return seconds;
-  return std::max(seconds, slowdown_ * 2 * bytes / (network_.card_rate(c_) * network_.devices_per_node()));
+  const auto& network = links_.among(groups_.replicas.kinds);
+  return std::max(seconds, slowdown_ * 2 * bytes / (network.card_rate(c_) * network.devices_per_node()));
 }
 
 double StepTimer::parameter_gather(double elements) const {
   return collective(CollectiveKind::AllGather, elements * gathered_bytes_, groups_.shards);
 }
 
-double StepTimer::send(double bytes) const {
-  return slowdown_ * network_.send(bytes, groups_.stages_between_nodes, c_, {groups_.nodes_of_stage, groups_.nodes});
+double StepTimer::send(double bytes, const StepTimer& other) const {
+  const NodeKinds both = kind_ == other.kind_ ? NodeKinds{kind_} : NodeKinds{std::min(kind_, other.kind_), std::max(kind_, other.kind_)};
+  const bool between_nodes = groups_.stages_between_nodes || !are_alike(node_, other.node_);
+  return slowdown_ * links_.among(both).send(bytes, between_nodes, c_, {groups_.nodes_of_stage, groups_.nodes});
 }
 
 double StepTimer::accumulation(double parameters) const {

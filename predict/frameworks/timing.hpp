@@ -1,14 +1,13 @@
 #pragma once
-// How long everything lasts that a step of a framework is made of, on the devices of one group of nodes.
+// How long everything lasts that a step of a framework is made of, on ranks of one stage and one kind of nodes.
 
 #include <vector>
 
-#include "costmodel/collective_library.hpp"
 #include "costmodel/cost_model.hpp"
 #include "costmodel/kernel_rows.hpp"
 #include "predict/frameworks/framework_job.hpp"
-#include "predict/frameworks/groups.hpp"
 #include "predict/frameworks/model_part.hpp"
+#include "predict/frameworks/node_links.hpp"
 
 namespace rehearsal::predict::frameworks {
 
@@ -59,9 +58,16 @@ struct PartTime {
 /// What is computed again of a repetition of a part: what the plan says, or nothing where the plan says it of other repetitions.
 enum class Recomputed : std::uint8_t { AsPlanned, Nothing };
 
+/// Ranks on nodes of one kind whose groups lie alike: all take equally long.
+struct RanksAlike {
+  std::size_t kind = 0;
+  RankGroups groups;
+  friend bool operator==(const RanksAlike&, const RanksAlike&) = default;
+};
+
 class StepTimer {
  public:
-  StepTimer(const ModelParts&, const FrameworkJob&, const costmodel::CollectiveLibrary&, const costmodel::Constants&, std::size_t group);
+  StepTimer(const ModelParts&, const FrameworkJob&, const NodeLinks&, const costmodel::Constants&, RanksAlike);
 
   /// The same at a share of the device's clock: kernels take as much longer, what travels does not.
   [[nodiscard]] StepTimer at_clock(double share) const;
@@ -79,8 +85,8 @@ class StepTimer {
   [[nodiscard]] double gathered_bytes() const { return gathered_bytes_; }
   /// Updated parameters back to all replicas.
   [[nodiscard]] double parameter_gather(double elements) const;
-  /// Of so many bytes to the next stage.
-  [[nodiscard]] double send(double bytes) const;
+  /// Of so many bytes to a stage next to it, or from there, which these are the ranks of.
+  [[nodiscard]] double send(double bytes, const StepTimer& other) const;
   /// Gradients of a micro-batch are added to those of the ones before; 0 where that costs nothing.
   [[nodiscard]] double accumulation(double parameters) const;
   /// 16-bit copies of fp32 weights, made for every micro-batch.
@@ -109,17 +115,19 @@ class StepTimer {
   [[nodiscard]] double exchange_seconds(const Exchange&, bool backward) const;
   [[nodiscard]] double expert_seconds(const Exchange&) const;
   [[nodiscard]] double ring_seconds(const Exchange&, const TimedPass& kernels, double attention, bool backward) const;
-  [[nodiscard]] double collective(costmodel::CollectiveKind kind, double bytes, costmodel::Group) const;
+  [[nodiscard]] double seconds(costmodel::CollectiveKind kind, double bytes, const PlacedGroup&) const;
+  [[nodiscard]] double collective(costmodel::CollectiveKind kind, double bytes, const PlacedGroup&) const;
   [[nodiscard]] double sum_of_copied_bytes(double bytes) const;
   [[nodiscard]] double mean_gathered_bytes() const;
 
   const ModelParts& model_;
   const FrameworkJob& job_;
-  const costmodel::CollectiveLibrary& network_;
+  const NodeLinks& links_;
   const costmodel::Constants& c_;
   const platforms::NodeGroup& node_;
   const platforms::Device& device_;
   costmodel::Precision precision_;
+  std::size_t kind_;
   RankGroups groups_;
   costmodel::RateTable rates_;
   double memory_ = 0, gathered_bytes_ = 0;

@@ -107,6 +107,44 @@ TEST_CASE("closed forms say what the played step takes, and what it goes to") {
   CHECK(gaps[gaps.size() / 2] < 0.002);
 }
 
+/// So many devices, about half of them on nodes of one kind and the rest on nodes of another, which stands first as often.
+platforms::Platform random_mixture(Dice& dice, int devices) {
+  auto platform = platforms::load("dgx-h100");
+  const auto* first = dice.one_of<const char*>({"dgx-a100", "dgx-h100", "mi300x-8x", "l40s-4x"});
+  const auto* second = dice.one_of<const char*>({"dgx-a100", "dgx-h100", "dgx1-v100", "l40s-4x"});
+  platform.nodes = {platforms::load(first).nodes.front(), platforms::load(second).nodes.front()};
+  int left = devices;
+  for (auto& nodes : platform.nodes) {
+    if (nodes.intra.kind == platforms::IntraKind::Nvswitch) nodes.devices = dice.one_of({1, 2, 4, 8});
+    const int wanted = &nodes == &platform.nodes.front() ? devices / 2 : left;
+    nodes.count = std::max(1, (wanted + nodes.devices - 1) / nodes.devices);
+    left = std::max(1, left - nodes.count * nodes.devices);
+  }
+  return platform;
+}
+
+TEST_CASE("closed forms say what the played step takes on nodes of two kinds") {
+  Dice dice(20261130);
+  std::vector<double> gaps;
+  const auto player = closed_form_evaluator();
+  for (int n = 0; n < 100; ++n) {
+    const auto q = random_question(dice);
+    const auto platform = random_mixture(dice, q.devices);
+    const auto predictor = framework_predictor({graph::zoo::build(q.model, q.batch), q.precision, q.optimizer}, platform,
+                                               *costmodel::find_framework(q.framework));
+    CAPTURE(q.model, q.framework, q.precision, q.batch, plan::to_text(q.plan));
+    for (const auto& nodes : platform.nodes) UNSCOPED_INFO(nodes.count << " of " << nodes.devices << " " << nodes.device.name);
+    if (!predictor->violations(q.plan).empty()) continue;
+    const auto closed = predictor->closed(q.plan), played = predictor->played(predictor->playable(q.plan), *player, nullptr);
+    gaps.push_back(std::abs(closed.step / played.step - 1));
+    CHECK(gaps.back() < 0.05);
+    CHECK(predictor->outlook(q.plan).step <= closed.step);
+  }
+  REQUIRE(gaps.size() > 50);
+  std::sort(gaps.begin(), gaps.end());
+  CHECK(gaps[gaps.size() / 2] < 0.002);
+}
+
 TEST_CASE("of chunks of unlike length many micro-batches take what they take when they are played, and nothing less than nothing") {
   const auto player = closed_form_evaluator();
   const auto platform = platforms::with_devices(platforms::load("dgx-h100"), 2);

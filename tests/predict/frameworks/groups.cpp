@@ -43,6 +43,57 @@ TEST_CASE("ranks that share experts may lie on two nodes, too") {
   CHECK(carved.per_node == 4);
 }
 
+/// A node of eight and two of four.
+platforms::Platform eight_and_fours() {
+  auto platform = nodes_of(8, 1);
+  platform.nodes.push_back(platform.nodes.front());
+  platform.nodes.back().devices = 4;
+  platform.nodes.back().count = 2;
+  return platform;
+}
+
+TEST_CASE("where nodes differ every group is looked at where it lies") {
+  const auto platform = eight_and_fours();
+  using Groups = std::map<StagePlace, RankGroups>;
+  const auto is = [](const PlacedGroup& group, int ranks, int per_node, const NodeKinds& kinds) {
+    return group == PlacedGroup{{ranks, per_node}, kinds};
+  };
+  const Groups pairs = groups_by_place(platform, plan::parse_plan("dp=2,tp=8"));
+  REQUIRE(pairs.size() == 2);
+  const auto &on_one = pairs.at({0, 0}), &on_two = pairs.at({0, 1});
+  CHECK(is(on_one.tensor, 8, 8, {0}));
+  CHECK(is(on_two.tensor, 8, 4, {1}));  // ranks 8 to 15
+  CHECK(is(on_one.replicas, 2, 1, {0, 1}));
+  CHECK(on_two.replicas == on_one.replicas);
+  CHECK(on_one.nodes == 3);
+  // Sixteen replicas: four channels go round all three nodes.
+  const Groups whole = groups_by_place(platform, plan::parse_plan("dp=16"));
+  CHECK(is(whole.at({0, 0}).replicas, 16, 4, {0, 1}));
+  CHECK(is(whole.at({0, 0}).tensor, 1, 1, {0}));
+  // Eight of sixteen replicas that share experts with the ranks of context parallelism: the first eight places, and the others.
+  const Groups experts = groups_by_place(platform, plan::parse_plan("dp=4,cp=4,ep=8"));
+  CHECK(is(experts.at({0, 0}).expert, 8, 8, {0}));
+  CHECK(is(experts.at({0, 1}).expert, 8, 4, {1}));
+}
+
+TEST_CASE("stages lie on nodes of their own kind, and next to each other where one node has both") {
+  const auto stages = groups_by_place(eight_and_fours(), plan::parse_plan("tp=4,pp=4,micro_batch=1"));
+  REQUIRE(stages.size() == 4);
+  CHECK_FALSE(stages.at({0, 0}).stages_between_nodes);  // ranks 0 to 3 send to 4 to 7
+  CHECK(stages.at({2, 1}).stages_between_nodes);        // 8 to 11 to 12 to 15
+  CHECK(stages.at({1, 0}) == stages.at({0, 0}));
+  CHECK(stages.at({3, 1}) == stages.at({2, 1}));
+  for (const auto& [place, groups] : stages) CHECK(groups.tensor == PlacedGroup{{4, 4}, {place.kind}});
+}
+
+TEST_CASE("nodes that a plan leaves idle count for nothing") {
+  const auto platform = eight_and_fours();
+  for (const auto* text : {"dp=8", "tp=8", "dp=4,tp=2", "dp=2,pp=4,micro_batch=1", "cp=8"}) {
+    const auto plan = plan::parse_plan(text);
+    CHECK(groups_by_place(platform, plan) == groups_by_place(nodes_of(8, 1), plan));
+  }
+}
+
 TEST_CASE("tensor parallelism between nodes costs what it takes there") {
   const auto exposed = [](int devices, int count) {
     sample::Sample s("zoo:llama?layers=4&hidden=1024&heads=16&ffn=4096&seq=2048&vocab=1000&batch=1", nodes_of(devices, count),

@@ -6,6 +6,7 @@
 #include "predict/frameworks/framework_predictor.hpp"
 #include "predict/frameworks/usual_profile.hpp"
 #include "tests/catch.hpp"
+#include "tests/predict/frameworks/sample.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::predict;
@@ -97,4 +98,58 @@ TEST_CASE("a plan fits a mixed cluster when every stage fits the least of its de
   CHECK(asked(small_last, "dp=8,pp=2,micro_batch=1").worst_rank == 8);
   CHECK(asked(nodes_of("dgx-h100", "dgx-h100"), "dp=8,pp=2,micro_batch=1").worst_rank == 0);
   CHECK(capacity(nodes_of("dgx-h100", "dgx-h100"), "dp=8,pp=2,micro_batch=1") == whole);
+}
+
+TEST_CASE("devices that a plan leaves idle change nothing about its step") {
+  const auto alone = nodes_of("dgx-h100", "dgx-h100");
+  for (const auto* other : {"dgx1-v100", "l40s-4x"}) {
+    auto both = nodes_of("dgx-h100", other);
+    for (auto& nodes : both.nodes) nodes.device.peaks["bf16"] = alone.nodes.front().device.peaks.at("bf16");  // which a V100 lacks
+    for (const auto* plan : {"tp=8,micro_batch=4", "cp=8", "dp=8,zero=1", "dp=8,zero=3", "dp=2,tp=2,pp=2,micro_batch=2"}) {
+      CAPTURE(other, plan);
+      CHECK(asked(both, plan).step == asked(alone, plan).step);
+    }
+  }
+}
+
+TEST_CASE("nodes of one kind may stand in a file in one group or in several") {
+  auto together = nodes_of("dgx-h100", "dgx-h100");
+  together.nodes.pop_back();
+  together.nodes.front().count = 2;
+  for (const auto* plan : {"dp=16,micro_batch=1", "dp=4,pp=4,micro_batch=1", "dp=2,tp=8", "tp=4,pp=4,micro_batch=1", "dp=4,cp=4,zero=1"}) {
+    CAPTURE(plan);
+    CHECK(asked(nodes_of("dgx-h100", "dgx-h100"), plan).step.value() == Approx(asked(together, plan).step.value()).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("groups that lie on one kind of nodes communicate over its links") {
+  using namespace frameworks;
+  const auto both = nodes_of("dgx-a100", "dgx-h100");
+  const auto timed = [](const platforms::Platform& platform, const char* plan, const auto& ask) {
+    sample::Sample s("zoo:llama?layers=8&hidden=2048&heads=16&kv_heads=8&ffn=4096&seq=2048&vocab=8000&batch=1", platform, "megatron-core");
+    s.job.plan = plan::parse_plan(plan);
+    return s.ask([&](const StagedStep& step) { return ask(step); });
+  };
+  const auto exchanges = [](const StagedStep& step) {
+    std::vector<double> seconds;
+    for (const auto& lane : step.lanes)
+      for (const auto* timer : lane.timers) {
+        seconds.push_back(0);
+        for (const auto& part : timer->parts()) seconds.back() += part.forward.exchanges;
+      }
+    return seconds;
+  };
+  const auto on = [&](const char* name, const char* plan) { return timed(nodes_of(name, name), plan, exchanges).front(); };
+  const double slow = on("dgx-a100", "tp=8,pp=2,micro_batch=1"), fast = on("dgx-h100", "tp=8,pp=2,micro_batch=1");
+  REQUIRE(slow > fast);
+  CHECK(timed(both, "tp=8,pp=2,micro_batch=1", exchanges) == std::vector{slow, fast});                                  // by stage
+  CHECK(timed(both, "dp=2,tp=8", exchanges) == std::vector{on("dgx-a100", "dp=2,tp=8"), on("dgx-h100", "dp=2,tp=8")});  // by replica
+  // What stages send to each other takes the slower of their links, either way: those of the A100's cards.
+  const auto sends = [](const StagedStep& step) {
+    const auto& timers = step.lanes.front().timers;
+    return std::pair(timers[0]->send(1e9, *timers[1]), timers[1]->send(1e9, *timers[0]));
+  };
+  const auto [there, back] = timed(both, "tp=8,pp=2,micro_batch=1", sends);
+  CHECK(there == back);
+  CHECK(there == Approx(timed(nodes_of("dgx-a100", "dgx-a100"), "tp=8,pp=2,micro_batch=1", sends).first));
 }

@@ -23,10 +23,9 @@ constexpr double kWeights = 6'400 + 197'888 + 8'320 + 6'500;
 /// Of the chunks of a pipeline together.
 Weights weights_of_chunks(const FoldedModel& folded, const FrameworkJob& job) {
   const auto model = parts_of(folded, job, 0);
-  const costmodel::CollectiveLibrary network(job.platform);
-  Timers timers(1);
+  const NodeLinks links(job.platform);
+  const Timers timers(job, links, costmodel::published_constants().values, [&](std::size_t) -> const ModelParts& { return model; });
   Stager stager;
-  timers.front().emplace(model, job, network, costmodel::published_constants().values, 0);
   Weights weights;
   for (const auto& chunk : stager.staged(job, timers).chunks) {
     weights += weights_of(model, chunk);

@@ -1,6 +1,8 @@
 #pragma once
 // A step of a framework, from a model of the zoo to its time, for tests.
 
+#include <map>
+
 #include "costmodel/attention_kernels.hpp"
 #include "graph/zoo/zoo.hpp"
 #include "platforms/catalog.hpp"
@@ -28,11 +30,13 @@ struct Sample {
 
   template <class Ask>
   [[nodiscard]] auto ask(const Ask& question) const {
-    const auto own = parts();
-    const costmodel::CollectiveLibrary network(platform);
-    Timers timers(1);
+    std::map<std::size_t, ModelParts> own;
+    const auto parts_on = [&](std::size_t kind) -> const ModelParts& {
+      return own.try_emplace(kind, parts_of(model, job, kind)).first->second;
+    };
+    const NodeLinks links(platform);
+    const Timers timers(job, links, costmodel::published_constants().values, parts_on);
     Stager stager;
-    timers.front().emplace(own, job, network, costmodel::published_constants().values, 0);
     return question(stager.staged(job, timers));
   }
   [[nodiscard]] StepTime time() const { return ask(closed_step); }

@@ -89,7 +89,7 @@ TEST_CASE("a handover costs while it is on its way, and what comes before it is 
   const auto t = s.time();
   const double messages = s.ask([](const StagedStep& step) {
     const auto& timer = *step.lanes.front().timers.front();
-    return 2 * timer.send(step.boundary_bytes(0)) + timer.send(timer.tied_embedding_bytes());
+    return 2 * timer.send(step.boundary_bytes(0), timer) + timer.send(timer.tied_embedding_bytes(), timer);
   });
   CHECK(t.stage == 1);
   CHECK(t.handovers == Approx(messages));
