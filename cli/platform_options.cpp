@@ -148,7 +148,9 @@ const costmodel::FrameworkProfile& framework_of(const PlatformOptions& o, const 
     if (runs_here) return costmodel::own_framework();
     loaded = load_model(model);
     const auto plan = o.plan.empty() ? plan::Plan() : plan_argument(o.plan).plan;
-    return predict::frameworks::usual_framework(platform, predict::frameworks::kind_of(loaded->graph, plan));
+    const bool everywhere = o.plan.empty() || !plan.searched.empty();
+    return predict::frameworks::usual_framework(platform, predict::frameworks::kind_of(loaded->graph, plan),
+                                                everywhere ? platforms::device_count(platform) : plan.ranks());
   }
   return costmodel::known_framework("--framework", o.framework);
 }
@@ -298,17 +300,14 @@ void JobSetup::add_input(const ModelOptions& model, const PlatformOptions& o) {
 }
 
 void JobSetup::add_usual_others(const ModelOptions& model, const PlatformOptions& o) {
-  using Kind = costmodel::ModelKind;
   if (!o.framework.empty()) return;
-  const auto asked = o.plan.empty() ? plan::Plan() : plan_argument(o.plan).plan;
-  const auto kind = predict::frameworks::kind_of(predictor_->graph(), asked);
-  if (kind == Kind::Other) return;
-  const bool sharded = kind == Kind::ShardedDecoder;
-  const auto& other = predict::frameworks::usual_framework(platform_, sharded ? Kind::Decoder : Kind::ShardedDecoder);
-  if (&other == &predictor_->framework()) return;
-  auto second = predictor_as(other, model, o, predictor_->graph());
-  if (sharded) std::swap(predictor_, second);
-  predictor_ = predict::frameworks::usual_predictor(std::move(predictor_), std::move(second), asked);
+  const auto& asked = predictor_->framework();
+  predict::frameworks::PredictorsByFramework predictors;
+  for (const auto* usual : predict::frameworks::usual_frameworks(platform_, predictor_->graph()))
+    if (usual != &asked && usual != &costmodel::own_framework()) predictors[usual] = predictor_as(*usual, model, o, predictor_->graph());
+  if (predictors.empty()) return;
+  predictors[&asked] = std::move(predictor_);
+  predictor_ = predict::frameworks::usual_predictor(std::move(predictors), asked);
 }
 
 std::unique_ptr<predict::Predictor> JobSetup::predictor_as(const costmodel::FrameworkProfile& framework, const ModelOptions& model,

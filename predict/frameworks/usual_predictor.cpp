@@ -1,5 +1,8 @@
 #include "predict/frameworks/usual_predictor.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "predict/frameworks/usual_profile.hpp"
 #include "predict/predictor_by_plan.hpp"
 
@@ -8,19 +11,29 @@ namespace {
 
 class UsualPredictor final : public PredictorByPlan {
  public:
-  UsualPredictor(std::unique_ptr<Predictor> others, std::unique_ptr<Predictor> sharded, const plan::Plan& asked)
-      : PredictorByPlan(is_sharded(asked) ? *sharded : *others), others_(std::move(others)), sharded_(std::move(sharded)) {}
+  UsualPredictor(PredictorsByFramework predictors, const costmodel::FrameworkProfile& asked)
+      : PredictorByPlan(*predictors.at(&asked)), predictors_(std::move(predictors)), kind_(kind_of(graph())) {}
 
  private:
-  [[nodiscard]] Predictor& of(const plan::Plan& plan) const override { return is_sharded(plan) ? *sharded_ : *others_; }
+  [[nodiscard]] Predictor& of(const plan::Plan& plan) const override {
+    using Kind = costmodel::ModelKind;
+    const auto kind = kind_ == Kind::Other ? kind_ : is_sharded(plan) ? Kind::ShardedDecoder : Kind::Decoder;
+    auto& known = known_[{kind, platform().nodes.size() > 1 ? plan.ranks() : 1}];
+    if (known != nullptr) return *known;
+    const auto usual = predictors_.find(&usual_framework(platform(), kind, std::max(1, plan.ranks())));
+    known = usual != predictors_.end() ? usual->second.get() : &inner();
+    return *known;
+  }
 
-  std::unique_ptr<Predictor> others_, sharded_;
+  PredictorsByFramework predictors_;
+  costmodel::ModelKind kind_;
+  mutable std::map<std::pair<costmodel::ModelKind, int>, Predictor*> known_;  ///< by kind and ranks
 };
 
 }  // namespace
 
-std::unique_ptr<Predictor> usual_predictor(std::unique_ptr<Predictor> others, std::unique_ptr<Predictor> sharded, const plan::Plan& asked) {
-  return std::make_unique<UsualPredictor>(std::move(others), std::move(sharded), asked);
+std::unique_ptr<Predictor> usual_predictor(PredictorsByFramework predictors, const costmodel::FrameworkProfile& asked) {
+  return std::make_unique<UsualPredictor>(std::move(predictors), asked);
 }
 
 }  // namespace rehearsal::predict::frameworks

@@ -28,15 +28,30 @@ costmodel::ModelKind kind_of(const graph::Graph& forward, const plan::Plan& plan
   return is_sharded(plan) ? costmodel::ModelKind::ShardedDecoder : costmodel::ModelKind::Decoder;
 }
 
-const costmodel::FrameworkProfile& usual_framework(const platforms::Platform& platform, costmodel::ModelKind kind) {
-  std::map<std::string, std::int64_t> devices;
-  for (const auto& group : platform.nodes)
-    devices[costmodel::usual_framework(group.device, kind).name] += static_cast<std::int64_t>(group.count) * group.devices;
+const costmodel::FrameworkProfile& usual_framework(const platforms::Platform& platform, costmodel::ModelKind kind, int ranks) {
+  std::map<std::string, int> devices;
+  for (const auto& group : platform.nodes) {
+    const int own = std::min(ranks, group.count * group.devices);
+    if (own > 0) devices[costmodel::usual_framework(group.device, kind).name] += own;
+    ranks -= own;
+  }
   const auto most = std::ranges::max_element(devices, {}, [](const auto& entry) { return entry.second; });
   return *costmodel::find_framework(most->first);
 }
 
-std::vector<const costmodel::FrameworkProfile*> others_seen_on(const platforms::Platform& platform, costmodel::ModelKind kind) {
+std::vector<const costmodel::FrameworkProfile*> usual_frameworks(const platforms::Platform& platform, const graph::Graph& forward) {
+  using Kind = costmodel::ModelKind;
+  const auto usual = kind_of(forward);
+  std::vector<const costmodel::FrameworkProfile*> all;
+  for (const auto kind : usual == Kind::Other ? std::vector{usual} : std::vector{Kind::Decoder, Kind::ShardedDecoder})
+    for (const auto& group : platform.nodes) {
+      const auto* one = &costmodel::usual_framework(group.device, kind);
+      if (std::ranges::find(all, one) == all.end()) all.push_back(one);
+    }
+  return all;
+}
+
+std::vector<const costmodel::FrameworkProfile*> others_seen_on(const platforms::Platform& platform, costmodel::ModelKind kind, int ranks) {
   using Kind = costmodel::ModelKind;
   const auto usual = [](const costmodel::FrameworkProfile& profile, Kind k) {
     return !profile.usual_on[static_cast<std::size_t>(k)].empty();
@@ -49,7 +64,7 @@ std::vector<const costmodel::FrameworkProfile*> others_seen_on(const platforms::
   for (const auto& seen : costmodel::published_constants().evidence.runs) {
     const auto* profile = costmodel::find_framework(seen.framework);
     if (profile == nullptr || seen.device != platforms::device_of(platform, 0).name || !trains(*profile)) continue;
-    if (profile != &usual_framework(platform, kind)) found.emplace_back(usual(*profile, kind), seen.times, profile);
+    if (profile != &usual_framework(platform, kind, ranks)) found.emplace_back(usual(*profile, kind), seen.times, profile);
   }
   std::ranges::stable_sort(found, std::greater(), [](const auto& entry) { return std::pair(std::get<0>(entry), std::get<1>(entry)); });
   std::vector<const costmodel::FrameworkProfile*> others;

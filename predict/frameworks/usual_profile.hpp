@@ -17,11 +17,14 @@ namespace rehearsal::predict::frameworks {
 /// A decoder has an attention in which no position sees those behind it; it is sharded where the plan is.
 [[nodiscard]] costmodel::ModelKind kind_of(const graph::Graph& forward, const plan::Plan& = {});
 
-/// What most devices of the platform usually run such models with, whatever the order of its nodes.
-[[nodiscard]] const costmodel::FrameworkProfile& usual_framework(const platforms::Platform&, costmodel::ModelKind);
+/// What most of the devices that so many ranks are on usually run such models with, whatever the order of nodes.
+[[nodiscard]] const costmodel::FrameworkProfile& usual_framework(const platforms::Platform&, costmodel::ModelKind, int ranks);
+
+/// All that are usual for a model on the platform: under some plan, on some of its devices.
+[[nodiscard]] std::vector<const costmodel::FrameworkProfile*> usual_frameworks(const platforms::Platform&, const graph::Graph& forward);
 
 /// Others that train such models, and of which there are published times on the platform's first device, those with most times first.
-[[nodiscard]] std::vector<const costmodel::FrameworkProfile*> others_seen_on(const platforms::Platform&, costmodel::ModelKind);
+[[nodiscard]] std::vector<const costmodel::FrameworkProfile*> others_seen_on(const platforms::Platform&, costmodel::ModelKind, int ranks);
 
 /// Published times that answers under a framework were compared with.
 struct Grounds {

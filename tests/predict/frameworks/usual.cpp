@@ -7,6 +7,7 @@
 #include "platforms/devices.hpp"
 #include "predict/changes.hpp"
 #include "predict/frameworks/framework_predictor.hpp"
+#include "predict/frameworks/usual_predictor.hpp"
 #include "predict/frameworks/usual_profile.hpp"
 #include "tests/catch.hpp"
 
@@ -159,14 +160,37 @@ TEST_CASE("attention is fused by default on devices for which such kernels were 
 TEST_CASE("of a mixed platform the framework of most devices is meant, whatever the order of nodes") {
   auto mixed = platforms::load("dgx-a100", {});
   mixed.nodes.push_back(platforms::load("dgx1-v100", {}).nodes.front());
+  const auto usual = [&] { return usual_framework(mixed, ModelKind::Decoder, platforms::device_count(mixed)).name; };
   mixed.nodes[0].count = 3, mixed.nodes[1].count = 1;
-  CHECK(usual_framework(mixed, ModelKind::Decoder).name == "megatron-core");
+  CHECK(usual() == "megatron-core");
   mixed.nodes[1].count = 4;
-  CHECK(usual_framework(mixed, ModelKind::Decoder).name == "megatron");
+  CHECK(usual() == "megatron");
   mixed.nodes[0].count = 4;
-  const auto name = usual_framework(mixed, ModelKind::Decoder).name;
+  const auto name = usual();
   std::swap(mixed.nodes[0], mixed.nodes[1]);
-  CHECK(usual_framework(mixed, ModelKind::Decoder).name == name);
+  CHECK(usual() == name);
+}
+
+TEST_CASE("devices that a plan leaves idle say nothing about the framework") {
+  auto mixed = platforms::load("dgx-a100", {});
+  mixed.nodes.push_back(platforms::load("dgx1-v100", {}).nodes.front());
+  mixed.nodes[0].count = 1, mixed.nodes[1].count = 4;
+  const auto usual = [&](int ranks) { return usual_framework(mixed, ModelKind::Decoder, ranks).name; };
+  CHECK(usual(8) == "megatron-core");
+  CHECK(usual(15) == "megatron-core");  // seven of them are V100s
+  CHECK(usual(17) == "megatron");
+  // Every plan is answered so, whatever was asked before.
+  const auto model = graph::zoo::build("gpt?layers=2&hidden=64&heads=2&seq=16&vocab=64", 32);
+  PredictorsByFramework predictors;
+  for (const auto* framework : usual_frameworks(mixed, model))
+    predictors[framework] = framework_predictor({model, "f16", "adamw"}, mixed, *framework);
+  CHECK(predictors.size() == 4);  // plain and sharded, on either device
+  const auto predictor = usual_predictor(std::move(predictors), *costmodel::find_framework("megatron"));
+  for (const auto& [plan, framework] : {std::pair{"dp=8,micro_batch=1", "megatron-core"}, std::pair{"dp=32,micro_batch=1", "megatron"},
+                                        std::pair{"dp=8,zero=3", "composer"}, std::pair{"dp=32,zero=3", "deepspeed"}}) {
+    CHECK(predictor->framework_for(plan::parse_plan(plan)).name == framework);
+    CHECK(predictor->closed(plan::parse_plan(plan)).framework == framework);
+  }
 }
 
 TEST_CASE("answers say how many published times of the framework were on the device, and else of others") {
