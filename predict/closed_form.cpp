@@ -102,9 +102,10 @@ class Player {
     return finished_[d.body][d.instruction][static_cast<std::size_t>(m)];
   }
 
-  void finish(plan::Stream stream, double begin, double end) {
+  /// `met`: when the last rank came to a collective of unlike ones.
+  void finish(plan::Stream stream, double begin, double end, double met = 0) {
     ended_at(stream, end);
-    account_.was_active(begin, end);
+    account_.was_active(begin, end, met);
     ++events_;
     note(begin, end, false);
   }
@@ -198,7 +199,7 @@ class Player {
     if (meeting.here < play_.kinds.size()) return false;
     arrived_ = false;
     ++met_[axis];
-    finish(stream, begin, meeting.begin + meeting.seconds);
+    finish(stream, begin, meeting.begin + meeting.seconds, meeting.begin);
     return true;
   }
 
@@ -293,7 +294,7 @@ class ClosedForm final : public StepEvaluator {
     play_all(players);
     std::vector<RankEnd> ends;
     for (std::size_t n = 0; n < players.size(); ++n)
-      ends.push_back({ranks[n], players[n].end(), players[n].account().active(), players[n].account().busy()});
+      ends.push_back({ranks[n], players[n].end(), players[n].account().unwaiting(), players[n].account().busy()});
     StepCost cost;
     set_step(request, ends, players[step_end(ends).limiting].account(), cost);
     for (std::size_t n = 0; n < players.size(); ++n) {

@@ -76,19 +76,25 @@ class RankAccount {
   void idled(double from, double until);
   /// The compute stream stood still until the samples of a step were there, or its cores prepared them.
   void waited_for_input(double from, double until);
-  /// Something of this rank was going on: a kernel ran, a message or a copy to or from the host was on its way.
-  void was_active(double from, double until) { active_.add(from, until); }
+  /// Something of this rank was going on: a kernel ran, a message or a copy to or from the host was on its way. A collective is from when
+  /// the rank comes to it; it `met` the last of unlike ranks later.
+  void was_active(double from, double until, double met = 0) {
+    active_.add(from, until);
+    own_.add(std::max(from, met), until);
+  }
 
   [[nodiscard]] double busy() const { return busy_; }
   /// Seconds in which anything of the above was going on. In the others it waited for ranks that had not sent yet.
   [[nodiscard]] double active() const { return active_.covered(); }
+  /// Of these, those in which it did not wait for others in a collective.
+  [[nodiscard]] double unwaiting() const { return own_.covered(); }
   /// Of a step of so many seconds.
   [[nodiscard]] Breakdown breakdown(double step) const;
   [[nodiscard]] const costmodel::Total& computed() const { return computed_; }
 
  private:
   double busy_ = 0, for_input_ = 0, optimizer_ = 0, loading_ = 0, again_ = 0, launching_ = 0;
-  JoinedSpans active_;
+  JoinedSpans active_, own_;
   costmodel::Total computed_;
 };
 

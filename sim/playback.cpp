@@ -222,6 +222,7 @@ void Playback::collect_priced(RankStream at, const InstructionRun& run) {
   stream.busy = true;
   const double seconds = at.stream == compute_stream ? launch(at, run, ready) - ready : run.cost.device;
   const auto number = (static_cast<std::uint64_t>(run.slot) << 32) | run.instruction;
+  meet(at, info.axis);
   priced_.join({info.kind, bytes_of(r, run), seconds, info.axis, number}, group(at.rank, info.axis).ranks, {at.rank, at.stream});
 }
 
@@ -255,10 +256,26 @@ void Playback::collect(RankStream at, const InstructionRun& run) {
     return network_.alarm(stream.free, token_of(Occasion::RunEnded, static_cast<std::uint64_t>(at.rank) * kStreams + at.stream));
   }
   r.collective_stream = at.stream;
-  const SimulatedCollective call{&request_.program, &info, r.table->role, member, r.collectives[info.axis]++};
+  meet(at, info.axis);
+  const SimulatedCollective call{&request_.program, &info, r.table->role, member, r.collectives[info.axis] - 1};
   if (!collectives_.join(call, members.ranks, plan::coordinate(request_.program, at.rank, info.axis))) return;
   stream.free = network_.now();
   end_run(at);
+}
+
+/// Ranks that do the same come to a collective together, but for what they lose on links. Where ranks are unlike, those that are quicker
+/// wait for the others before anything is on its way. (One that has left already, as the root of a broadcast may, waited for nobody.)
+void Playback::meet(RankStream at, std::size_t axis) {
+  const auto number = state(at.rank).collectives[axis]++;
+  auto& members = group(at.rank, axis);
+  if (members.alike) return;
+  auto& here = members.early[number];
+  here.push_back(at);
+  if (here.size() < members.ranks.size()) return;
+  for (const auto& member : here)
+    if (auto& stream = state(member.rank).streams[member.stream]; stream.busy && state(member.rank).collectives[axis] == number + 1)
+      stream.met = network_.now();
+  members.early.erase(number);
 }
 
 double Playback::closed_form_seconds(const plan::CollectiveInfo& info, const plan::Role& role, const plan::CollectiveMember& member) {
@@ -271,10 +288,11 @@ void Playback::end_run(RankStream at) {
   auto& stream = r.streams[at.stream];
   const auto run = r.table->streams[at.stream][stream.next];
   r.ended[run] = true;
-  r.spent.was_active(stream.began, stream.free);
+  r.spent.was_active(stream.began, stream.free, stream.met);
   if (r.table->instruction(r.table->runs[run]).kind == InstructionKind::Receive) r.received[run] = stream.free;
   if (!r.times.empty()) r.times[run].begin = stream.began, r.times[run].end = stream.free;
   stream.busy = false;
+  stream.met = 0;
   ++stream.next;
   ++events_;
 }
@@ -317,7 +335,7 @@ double Playback::bytes_of(const RankState& r, const InstructionRun& run) const {
       plan::message_bytes(*r.table->role, r.table->instruction(run), predict::variant_in(*r.table->role, r.table->slot(run))));
 }
 
-const Playback::Group& Playback::group(int rank, std::size_t axis) {
+Playback::Group& Playback::group(int rank, std::size_t axis) {
   const int first = rank - plan::coordinate(request_.program, rank, axis) * request_.program.axes[axis].stride;
   auto& group = groups_[{axis, first}];
   if (!group.ranks.empty()) return group;
@@ -325,6 +343,9 @@ const Playback::Group& Playback::group(int rank, std::size_t axis) {
   const auto node = [&](int member) { return platforms::place(request_.platform, member).node; };
   const int home = node(first);
   group.per_node = static_cast<int>(std::ranges::count_if(group.ranks, [&](int member) { return node(member) == home; }));
+  const auto& roles = request_.program.role_of;
+  group.alike = std::ranges::all_of(
+      group.ranks, [&](int member) { return roles[static_cast<std::size_t>(member)] == roles[static_cast<std::size_t>(first)]; });
   return group;
 }
 

@@ -32,7 +32,7 @@ class Playback final : public Listener {
 
   [[nodiscard]] double end(int rank) const;
   /// Seconds in which the rank did not wait for others.
-  [[nodiscard]] double active(int rank) const { return state(rank).spent.active(); }
+  [[nodiscard]] double active(int rank) const { return state(rank).spent.unwaiting(); }
   /// Of a rank that was played: what it computed, and what it waited for.
   [[nodiscard]] predict::RankAccount account(int rank) const;
   [[nodiscard]] std::vector<predict::TimedInstruction> timeline(int rank) const;
@@ -50,6 +50,7 @@ class Playback final : public Listener {
     std::size_t next = 0;  ///< into the role's queue
     double free = 0;       ///< when its last run ends
     double began = 0;      ///< the run at `next`, where `busy`
+    double met = 0;        ///< when the last of unlike ranks came to that run, a collective; 0: it waited for none
     bool busy = false;     ///< until something happens
   };
   struct RankState {
@@ -72,13 +73,15 @@ class Playback final : public Listener {
     bool arrived = false;
     std::optional<std::size_t> expected;  ///< its Receive is next on this stream and has nothing else to wait for
   };
-  struct Group {
-    std::vector<int> ranks;
-    int per_node = 0;  ///< ranks on the node of the first one
-  };
   struct RankStream {
     int rank;
     std::size_t stream;
+  };
+  struct Group {
+    std::vector<int> ranks;
+    int per_node = 0;                                        ///< ranks on the node of the first one
+    bool alike = true;                                       ///< all do the same, and are equally quick
+    std::map<std::uint32_t, std::vector<RankStream>> early;  ///< by number of a collective along the axis: those that wait for others
   };
 
   [[nodiscard]] RankState& state(int rank) { return ranks_[static_cast<std::size_t>(slot_of_[static_cast<std::size_t>(rank)])]; }
@@ -99,12 +102,13 @@ class Playback final : public Listener {
   void receive(RankStream, const InstructionRun&);
   void collect(RankStream, const InstructionRun&);
   void collect_priced(RankStream, const InstructionRun&);
+  void meet(RankStream, std::size_t axis);
   void priced_ended(std::uint64_t number);
   void end_run(RankStream);
   void message_arrived(const MessagePurpose&);
   void collective_ended(int rank);
   [[nodiscard]] double bytes_of(const RankState&, const InstructionRun&) const;
-  [[nodiscard]] const Group& group(int rank, std::size_t axis);
+  [[nodiscard]] Group& group(int rank, std::size_t axis);
   [[nodiscard]] double closed_form_seconds(const plan::CollectiveInfo&, const plan::Role&, const plan::CollectiveMember&);
 
   const predict::EvaluationRequest& request_;

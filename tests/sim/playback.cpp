@@ -383,6 +383,34 @@ TEST_CASE("a process that has begun with the fluid network has no room for the r
   CHECK_THROWS_WITH(reference_network(routes), contains("the reference network comes first in a process"));
 }
 
+TEST_CASE("the quicker of unlike ranks wait in their collectives, which is no communication") {
+  for (const bool with_messages : {false, true}) {
+    // Kernels of 1 s and of 4 s, then a sum that begins after 4 s. Its library takes 2 s; as a ring of two each half of 4 GB passes the
+    // ports of 100 GB/s twice: 0.04 s.
+    Job job({{"dp", 2, 1}}, 1);
+    job.costs.with_messages = with_messages;
+    for (const int rank : {0, 1}) {
+      const auto role = job.add_role(0, {rank});
+      const auto body = job.add_body(role, BodyKind::Backward);
+      const auto kernel = job.add_kernel(role, body, rank == 0 ? 1 : 4);
+      const auto sum = job.add_collective(role, body, {CollectiveKind::AllReduce, "ring", 0}, 1'000'000'000, {{body, kernel}});
+      job.costs.roles[role].seconds[body][sum][0].seconds = Seconds(2);
+      job.role(role).slots = {{body, 0}};
+    }
+    for (const auto& evaluator : all_evaluators()) {
+      INFO(evaluator->name() << (with_messages ? " of a library" : ""));
+      const auto cost = job.play(*evaluator, cluster(1, 2, 0));
+      const double sum = with_messages ? 2 : 0.04;
+      CHECK(cost.step.value() == Approx(4 + sum).epsilon(0.01));
+      CHECK(cost.limiting_rank == 1);
+      CHECK(cost.breakdown.compute.value() == Approx(4));
+      CHECK(cost.breakdown.exposed_communication.value() == Approx(sum).epsilon(0.1));
+      CHECK(cost.breakdown.bubble.value() == Approx(0).margin(1e-9));
+      CHECK(cost.imbalance.value() == Approx(1.5));  // 4 s, and 2.5 s in the mean
+    }
+  }
+}
+
 TEST_CASE("ranks of a group that perform different collectives are our own error") {
   const char* sentence = "the ranks of a group perform the same collectives in the same order";
   const plan::CollectiveInfo sum{CollectiveKind::AllReduce, "ring", 0}, gather{CollectiveKind::AllGather, "ring", 0};

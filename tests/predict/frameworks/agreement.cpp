@@ -123,11 +123,12 @@ platforms::Platform random_mixture(Dice& dice, int devices) {
   return platform;
 }
 
-TEST_CASE("closed forms say what the played step takes on nodes of two kinds") {
+TEST_CASE("closed forms say what the played step takes on nodes of two kinds, and which rank the others wait for") {
   Dice dice(20261130);
   std::vector<double> gaps;
   const auto player = closed_form_evaluator();
-  for (int n = 0; n < 100; ++n) {
+  int limiting = 0;
+  for (int n = 0; n < 70; ++n) {
     const auto q = random_question(dice);
     const auto platform = random_mixture(dice, q.devices);
     const auto predictor = framework_predictor({graph::zoo::build(q.model, q.batch), q.precision, q.optimizer}, platform,
@@ -139,8 +140,12 @@ TEST_CASE("closed forms say what the played step takes on nodes of two kinds") {
     gaps.push_back(std::abs(closed.step / played.step - 1));
     CHECK(gaps.back() < 0.05);
     CHECK(predictor->outlook(q.plan).step <= closed.step);
+    if (q.plan.pp > 1) continue;
+    CHECK(closed.limiting_rank == played.limiting_rank);
+    ++limiting;
   }
-  REQUIRE(gaps.size() > 50);
+  REQUIRE(gaps.size() > 35);
+  CHECK(limiting > 20);
   std::sort(gaps.begin(), gaps.end());
   CHECK(gaps[gaps.size() / 2] < 0.002);
 }
