@@ -13,8 +13,10 @@ namespace {
 
 using costmodel::LaunchQueue;
 
-/// Exchanges within the passes of a part over one micro-batch.
-double exchanges_of(const PartTime& part) { return part.forward.exchanges + part.backward.exchanges + part.again.exchanges; }
+/// Exchanges within the passes of a part over one micro-batch, of which a share is computed again.
+double exchanges_of(const PartTime& part, double recomputed) {
+  return part.forward.exchanges + part.backward.exchanges + recomputed * part.again.exchanges;
+}
 
 /// Passes of one chunk on one stage.
 struct ChunkTime {
@@ -74,8 +76,7 @@ class ReplicaPlayer {
       const auto& part = timer.time_of(piece.part, piece.recompute);
       t.forward = t.forward.then(part.forward.queue.repeated(piece.count));
       t.backward = part.whole_backward.repeated(piece.count).then(t.backward);
-      const auto& last = job_.plan.recompute.rule == plan::RecomputeRule::FullExceptLast ? part.backward.queue : part.whole_backward;
-      t.last_backward = last.repeated(piece.count).then(t.last_backward);
+      t.last_backward = backward_of(part, true).repeated(piece.count).then(t.last_backward);
       t.input_gradients = part.input_gradients.repeated(piece.count).then(t.input_gradients);
       t.weight_gradients = part.weight_gradients.repeated(piece.count).then(t.weight_gradients);
     }
@@ -138,7 +139,7 @@ class ReplicaPlayer {
       if (step_.stage_of(c - 1) != step_.stage_of(c)) clock.wait_for_stage(forward_[c - 1][m]);
     }
     if (gathers_every_pass(job_))
-      run_gathered(stage, c, false);
+      run_gathered(stage, c, Pass::Forward);
     else if (m == 0 && !gathered_[c].empty())
       run_as_gathered(stage, c);
     else
@@ -156,7 +157,7 @@ class ReplicaPlayer {
     if (inputs_alone)
       clock.run(chunks_[c].input_gradients);
     else if (gathers_every_pass(job_))
-      run_gathered(stage, c, true);
+      run_gathered(stage, c, last(m) ? Pass::LastBackward : Pass::Backward);
     else if (reduces_beside(c, m))
       run_and_reduce(stage, c, m, false);
     else
@@ -185,6 +186,10 @@ class ReplicaPlayer {
   }
 
   [[nodiscard]] bool last(std::size_t m) const { return m + 1 == static_cast<std::size_t>(micro_batches_); }
+  [[nodiscard]] bool spares_last() const { return job_.recomputed() == plan::RecomputeRule::FullExceptLast; }
+  [[nodiscard]] const LaunchQueue& backward_of(const PartTime& part, bool last) const {
+    return last && spares_last() ? part.backward.queue : part.whole_backward;
+  }
   [[nodiscard]] bool reduces(std::size_t m) const {
     return has_replicas(job_) && overlaps(job_) && (last(m) || scatters_every_micro_batch(job_));
   }
@@ -207,8 +212,7 @@ class ReplicaPlayer {
   void run_and_reduce(std::size_t stage, std::size_t c, std::size_t m, bool weights_alone) {
     auto& clock = clocks_[stage];
     const auto& timer = this->timer(stage);
-    const bool again =
-        job_.plan.recompute.rule == plan::RecomputeRule::FullExceptLast && !last(m);  // segments are of a pass that keeps what it needs
+    const bool again = spares_last() && !last(m);  // segments are of a pass that keeps what it needs
     BucketFiller bucket(bucket_elements(job_, job_.precision_on(lane_.devices.groups[stage])));
     for (auto piece = step_.chunks[c].rbegin(); piece != step_.chunks[c].rend(); ++piece) {
       const auto& part = timer.time_of(piece->part, piece->recompute);
@@ -251,8 +255,11 @@ class ReplicaPlayer {
       }
   }
 
+  enum class Pass : std::uint8_t { Forward, Backward, LastBackward };
+
   /// Parameters are gathered a unit ahead of the computation, gradients scattered behind it (Zhao et al., PyTorch FSDP, VLDB 2023).
-  void run_gathered(std::size_t stage, std::size_t c, bool backward) {
+  void run_gathered(std::size_t stage, std::size_t c, Pass pass) {
+    const bool backward = pass != Pass::Forward;
     std::vector<const PartTime*> units;
     for (const auto& piece : step_.chunks[c])
       for (int r = 0; r < piece.count; ++r) units.push_back(&timer(stage).time_of(piece.part, piece.recompute));
@@ -263,7 +270,7 @@ class ReplicaPlayer {
     for (std::size_t u = 0; u < units.size(); ++u) {
       clock.wait_for_messages(ready);
       if (ahead && gathers && u + 1 < units.size()) ready = clock.start(units[u + 1]->gather);
-      clock.run(backward ? units[u]->whole_backward : units[u]->forward.queue);
+      clock.run(backward ? backward_of(*units[u], pass == Pass::LastBackward) : units[u]->forward.queue);
       if (backward) clock.start(units[u]->scatter);
       if (!ahead) clock.wait_for_messages(clock.messages());
       if (!ahead && gathers && u + 1 < units.size()) ready = clock.start(units[u + 1]->gather);
@@ -284,11 +291,13 @@ class ReplicaPlayer {
     auto& clock = clocks_[stage];
     Weights weights;
     double tensors = 0, exchanges = 0;
+    const double recomputed = job_.recomputed_share(micro_batches_);
     for (int own = 0; own < shape_.chunks; ++own) {
       const auto& chunk = step_.chunks[step_.chunk_of(static_cast<int>(stage), own)];
       weights += weights_of(timer.model(), chunk);
       tensors += trained_tensors_of(timer.model(), chunk);
-      for (const auto& piece : chunk) exchanges += micro_batches_ * piece.count * exchanges_of(timer.time_of(piece.part, piece.recompute));
+      for (const auto& piece : chunk)
+        exchanges += micro_batches_ * piece.count * exchanges_of(timer.time_of(piece.part, piece.recompute), recomputed);
     }
     StepTime t;
     t.stage = static_cast<int>(stage);
@@ -385,6 +394,7 @@ StepTime limiting_time(const std::vector<StepTime>& times) {
 }  // namespace
 
 std::vector<ActiveSeconds> active_seconds(const StagedStep& step, const ReplicaKind& lane) {
+  const double recomputed = step.job.recomputed_share(step.shape.micro_batches);
   std::vector<ActiveSeconds> stages(static_cast<std::size_t>(step.shape.stages));
   for (std::size_t c = 0; c < step.chunks.size(); ++c) {
     const auto s = static_cast<std::size_t>(step.stage_of(c));
@@ -392,7 +402,7 @@ std::vector<ActiveSeconds> active_seconds(const StagedStep& step, const ReplicaK
     for (const auto& piece : step.chunks[c]) {
       const auto& part = lane.timers[s]->time_of(piece.part, piece.recompute);
       const double n = static_cast<double>(piece.count) * step.shape.micro_batches;
-      const double again = part.forward.kernels > 0 ? part.again.kernels / part.forward.kernels : 0;
+      const double again = part.forward.kernels > 0 ? recomputed * part.again.kernels / part.forward.kernels : 0;
       stage.matrix += n * (part.forward.matrix * (1 + again) + part.backward.matrix);
       stage.memory += n * (part.forward.memory * (1 + again) + part.backward.memory);
     }
@@ -419,7 +429,7 @@ std::vector<DeviceWork> work_of_devices(const StagedStep& step) {
 
 void add_contents(const StagedStep& step, StepTime& t) {
   const auto& lane = *std::ranges::find(step.lanes, t.first_rank, [](const ReplicaKind& l) { return l.devices.first_rank; });
-  const double m = step.shape.micro_batches, stages = step.shape.stages;
+  const double m = step.shape.micro_batches, recomputed = step.job.recomputed_share(step.shape.micro_batches), stages = step.shape.stages;
   for (std::size_t c = 0; c < step.chunks.size(); ++c)
     for (const auto& piece : step.chunks[c]) {
       const auto& part = lane.timers[static_cast<std::size_t>(step.stage_of(c))]->time_of(piece.part, piece.recompute);
@@ -427,8 +437,8 @@ void add_contents(const StagedStep& step, StepTime& t) {
       t.forward += n * part.forward.queue.device / stages;
       t.backward += n * (part.again.queue.device + part.backward.queue.device) / stages;
       if (step.stage_of(c) != t.stage) continue;
-      t.recompute += n * m * part.again.kernels;
-      t.exchanges += n * m * exchanges_of(part);
+      t.recompute += n * m * recomputed * part.again.kernels;
+      t.exchanges += n * m * exchanges_of(part, recomputed);
     }
   t.exposed += t.exchanges;
   ActiveSeconds busy;

@@ -4,6 +4,11 @@ namespace rehearsal::predict::frameworks {
 
 using costmodel::LaunchMode;
 
+plan::RecomputeRule FrameworkJob::recomputed() const {
+  const bool last_alone = plan.recompute.rule == plan::RecomputeRule::FullExceptLast && micro_batches == 1;
+  return last_alone ? plan::RecomputeRule::None : plan.recompute.rule;
+}
+
 int elementwise_fusion(const FrameworkJob& job) { return job.recipe.fused_kernels ? 2 : job.profile.elementwise_fusion; }
 
 namespace {

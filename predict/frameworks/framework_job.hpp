@@ -56,6 +56,13 @@ struct FrameworkJob {
   int micro_batches = 1;   ///< of a replica in a step
   Recipe recipe;
 
+  /// What is computed again: nothing where all but the last micro-batch are, and there is no other.
+  [[nodiscard]] plan::RecomputeRule recomputed() const;
+  /// Share of so many micro-batches of which that is computed again.
+  [[nodiscard]] double recomputed_share(int all) const {
+    return recomputed() == plan::RecomputeRule::FullExceptLast ? (all - 1.0) / all : 1;
+  }
+
   /// The device of a group of nodes, and what it computes in.
   [[nodiscard]] const platforms::Device& device(std::size_t group = 0) const { return platform.nodes[group].device; }
   [[nodiscard]] costmodel::Precision precision_on(std::size_t group) const { return costmodel::precision_of(device(group), precision); }

@@ -82,6 +82,7 @@ class RoleWriter : private PricedRole {
     const auto repetition = static_cast<std::size_t>(part_of(unit).first_repetition + unit.repetition);
     return static_cast<graph::NodeId>(span.first + repetition * span.length + offset);
   }
+  [[nodiscard]] bool spares_last() const { return job_.recomputed() == plan::RecomputeRule::FullExceptLast; }
   [[nodiscard]] bool gathers_once() const { return job_.plan.zero > 0 && has_replicas(job_) && !gathers_every_pass(job_); }
 
   // ---- passes
@@ -94,7 +95,7 @@ class RoleWriter : private PricedRole {
     i.node = id;
     i.phase = role_.bodies[body].kind == BodyKind::Backward && !again ? graph::Phase::Backward : graph::Phase::Forward;
     i.again = again;
-    if (again && job_.plan.recompute.rule == plan::RecomputeRule::FullExceptLast) i.when = When::AllButLastMicroBatch;
+    if (again && spares_last()) i.when = When::AllButLastMicroBatch;
     if (!step.exchange) i.kernel = kernel(graph::schema(model_.whole()[id]).name);
     i.after = std::exchange(waits_for_, {});
     last_node_ = id;
@@ -134,7 +135,11 @@ class RoleWriter : private PricedRole {
   void write_backward(std::uint16_t body, const Unit& unit, Gradients which, BucketFiller* bucket) {
     const auto& steps = part_of(unit);
     const auto& time = time_of(unit);
-    if (which != Gradients::OfWeights) write_pass(body, unit, true);
+    if (which != Gradients::OfWeights) {
+      const auto awaited = waits_for_;
+      write_pass(body, unit, true);
+      if (spares_last()) waits_for_ = awaited;  // of the last micro-batch the gradients' kernels are the first that wait
+    }
     auto ready = time.ready.begin();
     for (std::size_t s = 0; s <= time.backward.steps.size(); ++s) {
       for (; ready != time.ready.end() && ready->steps == s; ++ready)

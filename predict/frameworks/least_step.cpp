@@ -11,6 +11,7 @@ constexpr double kRounding = 1 - 1e-9;  // the closed form adds up in another or
 struct LeastPasses {
   costmodel::LaunchQueue forward, backward;
   costmodel::LaunchQueue first_gradients;  ///< what the stage before waits for
+  costmodel::LaunchQueue kept_gradients;   ///< the same of a micro-batch of which nothing is computed again
   costmodel::LaunchQueue again;            ///< of `backward`, what is computed again
   double messages = 0;                     ///< gathers and scatters of sharded parameters in both passes, one after the other
   Weights weights;
@@ -27,6 +28,7 @@ LeastPasses passes_of(const StagedStep& step, const StepTimer& timer, const Chun
     p.backward = p.backward.then(part.whole_backward.repeated(piece.count));
     p.first_gradients =
         p.first_gradients.then((step.schedule->splits_backward ? part.input_gradients : part.whole_backward).repeated(piece.count));
+    p.kept_gradients = p.kept_gradients.then(part.backward.queue.repeated(piece.count));
     p.again = p.again.then(part.again.queue.repeated(piece.count));
     if (gathers) p.messages += n * (part.gather * (step.job.recipe.keeps_gathered ? 1 : 2) + part.scatter);
   }
@@ -54,12 +56,14 @@ class ReplicaBound {
         if (seconds > most.seconds) most.seconds = seconds, most.stage = stage;
       }
       before += chunks_[c].forward.both + send(c);
-      behind += chunks_[c].first_gradients.both + send(c);
+      behind += (spares_last() ? chunks_[c].kept_gradients : chunks_[c].first_gradients).both + send(c);
     }
     return most;
   }
 
  private:
+  /// Nothing is computed again of the micro-batch behind whose gradients a step ends.
+  [[nodiscard]] bool spares_last() const { return step_.job.recomputed() == plan::RecomputeRule::FullExceptLast; }
   [[nodiscard]] const StepTimer& timer(int stage) const { return *lane_.timers[static_cast<std::size_t>(stage)]; }
 
   [[nodiscard]] double send(std::size_t c) const {
@@ -93,7 +97,7 @@ class ReplicaBound {
     for (int n = 0; n < step_.shape.chunks; ++n) {
       const auto& p = chunks_[step_.chunk_of(stage, n)];
       seconds += step_.shape.micro_batches * (p.forward.*clock + (p.*backward).*clock);
-      if (step_.job.plan.recompute.rule == plan::RecomputeRule::FullExceptLast) seconds -= p.again.*clock;
+      if (spares_last()) seconds -= p.again.*clock;
     }
     return seconds;
   }

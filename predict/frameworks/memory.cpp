@@ -63,7 +63,7 @@ PassBytes kept_by_pass(const Part& part, Recomputed recompute, const FrameworkJo
   const double whole = gathered_inputs(part, job);
   const double input = std::min(part.boundary_bytes, part.kept.all());  // its predecessor's result, which its kernels keep anyway
   const bool again = recompute == Recomputed::AsPlanned && (part.repeated || image);
-  switch (again ? job.plan.recompute.rule : plan::RecomputeRule::None) {
+  switch (again ? job.recomputed() : plan::RecomputeRule::None) {
     case plan::RecomputeRule::Full:
     case plan::RecomputeRule::FullExceptLast:
       return {input, part.kept.all() + whole - input};
@@ -227,12 +227,13 @@ class StageMemory {
   }
 
   [[nodiscard]] bool checkpoints_stages() const {
-    return job_.profile.checkpoints_stages &&
-           (job_.plan.recompute.rule == plan::RecomputeRule::Full || job_.plan.recompute.rule == plan::RecomputeRule::FullExceptLast);
+    const auto rule = job_.recomputed();
+    return job_.profile.checkpoints_stages && (rule == plan::RecomputeRule::Full || rule == plan::RecomputeRule::FullExceptLast);
   }
 
   /// A stage that is recomputed as a whole: every micro-batch keeps its input, the one at work all that its backward pass needs (Huang et
-  /// al. 2019, section 2.3).
+  /// al. 2019, section 2.3). Of the last micro-batch that is there from its forward pass on, and the same bytes: its backward pass is the
+  /// first one, behind which others are computed again where it was (torchgpipe's "except_last", which therefore saves time alone).
   [[nodiscard]] PassBytes checkpointed_stage() const {
     double kept = 0, boundary = 0, parts = 0;
     for_pieces([&](const Part& part, const Piece& piece) {

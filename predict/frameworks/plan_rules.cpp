@@ -85,6 +85,9 @@ void recompute(const PlanQuestion& q, Violations& v) {
   if (q.plan.recompute.rule == plan::RecomputeRule::Budget)
     v.push_back({"recompute", to_text(q.plan.recompute) + " is for Rehearsal's own execution, which chooses tensors one by one",
                  "use none, selective, selective-op, full or full:N"});
+  if (q.plan.recompute.rule == plan::RecomputeRule::FullExceptLast && !q.profile.checkpoints_stages)
+    v.push_back(
+        {"recompute", q.profile.name + " treats all micro-batches alike", "use full, or --framework gpipe, which spares the last one"});
   const auto blocks = q.plan.recompute.blocks;
   if (blocks == 0) return;
   const auto says = to_text(q.plan.recompute);

@@ -129,7 +129,7 @@ void StepTimer::time(const Part& part, Recomputed recompute, PartTime& t) const 
   }
   t.ready = ready_gradients(part);
   // Gradients travel beside the last micro-batch, for which GPipe computes nothing again.
-  t.segments = segments_of(job_.plan.recompute.rule == plan::RecomputeRule::FullExceptLast ? LaunchQueue{} : t.again.queue, all, t.ready);
+  t.segments = segments_of(job_.recomputed() == plan::RecomputeRule::FullExceptLast ? LaunchQueue{} : t.again.queue, all, t.ready);
   t.weight_segments = segments_of({}, weights, t.ready);
   if (!gathers_every_pass(job_)) return;
   const double weight_bytes = frameworks::gathered_bytes(job_, precision_, part.repeated);
@@ -218,7 +218,7 @@ double StepTimer::ring_seconds(const Exchange& e, const TimedPass& kernels, doub
 }
 
 bool StepTimer::is_recomputed(const Part& part, const PassStep& step, int& products) const {
-  switch (job_.plan.recompute.rule) {
+  switch (job_.recomputed()) {
     case plan::RecomputeRule::None:
     case plan::RecomputeRule::Budget:  // refused by plan_rules.cpp
       return false;

@@ -64,6 +64,8 @@ Question random_question(Dice& dice) {
   if (p.schedule == "interleaved") p.interleave = 2;
   p.recompute = plan::parse_recompute(dice.one_of<const char*>({"none", "selective", "full", "full:1"}));
   if (p.recompute.blocks > 0 && (image || q.framework == "gpipe")) p.recompute.blocks = 0;  // which count no blocks
+  if (q.framework == "gpipe" && p.recompute.rule == plan::RecomputeRule::Full && micro_batches != 2)
+    p.recompute.rule = plan::RecomputeRule::FullExceptLast;
   p.sequence_parallel = p.tp > 1 && dice.happens(50);
   p.overlap = !dice.happens(20);
   if (dice.happens(20)) p.offload = dice.one_of({plan::Offload::Activations, plan::Offload::Optimizer});
@@ -148,6 +150,52 @@ TEST_CASE("closed forms say what the played step takes on nodes of two kinds, an
   CHECK(limiting > 20);
   std::sort(gaps.begin(), gaps.end());
   CHECK(gaps[gaps.size() / 2] < 0.002);
+}
+
+TEST_CASE("of the last micro-batch nothing is computed again, closed or played, and of a single one nothing is spared either") {
+  const auto player = closed_form_evaluator();
+  const auto platform = platforms::with_devices(platforms::load("dgx-a100"), 4);
+  // Plans of so many micro-batches: of a pipeline, of replicas, and of replicas that gather parameters or scatter gradients in each.
+  for (const auto& [text, micro_batches] :
+       {std::pair{"pp=4,schedule=gpipe,micro_batch=4", 4}, std::pair{"pp=4,schedule=gpipe,micro_batch=16", 1},
+        std::pair{"tp=2,pp=2,schedule=gpipe,micro_batch=2", 8}, std::pair{"dp=4,micro_batch=2", 2},
+        std::pair{"dp=4,zero=3,micro_batch=1", 4}, std::pair{"dp=4,zero=3,micro_batch=4", 1}, std::pair{"dp=4,zero=2,micro_batch=2", 2}}) {
+    CAPTURE(text);
+    const auto predictor =
+        framework_predictor({graph::zoo::build("zoo:gpt?layers=8&hidden=1024&heads=8&seq=512&vocab=8000", 16), "f32", "adam"}, platform,
+                            *costmodel::find_framework("gpipe"));
+    const auto with = [&](const char* recompute) {
+      auto plan = plan::parse_plan(text);
+      plan.recompute = plan::parse_recompute(recompute);
+      return plan;
+    };
+    const auto none = predictor->closed(with("none")), full = predictor->closed(with("full")),
+               closed = predictor->closed(with("full-except-last"));
+    const auto played = predictor->played(predictor->playable(with("full-except-last")), *player, nullptr);
+    CHECK(closed.step.value() == Approx(played.step.value()).epsilon(0.003));
+    CHECK(closed.breakdown.recompute.value() == Approx(played.breakdown.recompute.value()).epsilon(0.003));
+    // Three quarters of 4, seven eighths of 8, half of 2, none of 1.
+    const double share = (micro_batches - 1.0) / micro_batches;
+    CHECK(closed.breakdown.recompute.value() == Approx(share * full.breakdown.recompute.value()));
+    CHECK(closed.memory_bytes == played.memory_bytes);
+    CHECK(closed.memory_bytes == (micro_batches > 1 ? full : none).memory_bytes);
+    CHECK(predictor->outlook(with("full-except-last")).step <= closed.step);
+    if (micro_batches == 1) CHECK(closed.step == none.step);
+  }
+}
+
+TEST_CASE("that the last micro-batch is spared is refused of frameworks that treat all alike") {
+  const auto platform = platforms::with_devices(platforms::load("dgx-a100"), 4);
+  const auto plan = plan::parse_plan("dp=4,micro_batch=1,recompute=full-except-last");
+  for (const auto& profile : costmodel::framework_profiles()) {
+    if (profile.name == costmodel::own_framework().name) continue;
+    CAPTURE(profile.name);
+    const auto predictor = framework_predictor({graph::zoo::build("zoo:gpt?layers=4&hidden=64&heads=4&seq=32&vocab=100", 8), "f32", "adam"},
+                                               platform, profile);
+    const auto faults = predictor->violations(plan);
+    const bool refused = std::ranges::any_of(faults, [](const plan::Violation& v) { return v.key == "recompute"; });
+    CHECK(refused == (profile.name != "gpipe"));
+  }
 }
 
 TEST_CASE("of chunks of unlike length many micro-batches take what they take when they are played, and nothing less than nothing") {
