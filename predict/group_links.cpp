@@ -133,6 +133,7 @@ const plan::CollectiveLinks& GroupLinks::of(GroupMember member) {
   auto links = measured(member);
   for (const int other : one_of_each_kind(member)) slow_down(links, measured({member.axis, other}));
   if (program_.axes[member.axis].size <= plan::kMostKnownMembers) links.members = ways(member);
+  links.wired = platforms::node_of(platform_, member.rank).intra.kind == platforms::IntraKind::NvlinkMesh;
   if (links.ranks_per_node < program_.axes[member.axis].size) {
     const auto& far = distances(member.axis);
     links.around = far.around;

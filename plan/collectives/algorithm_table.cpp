@@ -40,15 +40,50 @@ CollectiveStep exchange(int to, Range sent, int from, Range received, bool reduc
   return step;
 }
 
+namespace {
+
+/// Of a step in which every rank sends `distance` far around, over wires that messages share.
+Seconds slowest_on_wires(int ranks, Bytes size, const MemberWays& members, int distance) {
+  const auto way_of = [&](int rank) -> const MemberWays::Way& {
+    return members.ways[static_cast<std::size_t>(rank * ranks + (rank + distance) % ranks)];
+  };
+  std::vector<int> messages(members.links);
+  for (int rank = 0; rank < ranks; ++rank)
+    for (const auto& share : way_of(rank).shares) ++messages[share.link];
+  Seconds slowest;
+  for (int rank = 0; rank < ranks; ++rank) {
+    BytesPerSecond rate = CollectiveLinks::kUnlimited;
+    for (const auto& share : way_of(rank).shares) rate = std::min(rate, share.bandwidth / messages[share.link]);
+    slowest = std::max(slowest, way_of(rank).latency + size / rate);
+  }
+  return slowest;
+}
+
+/// Ranks that leave a node together are neighbours, and so on the same cards: of one message, with the others that have its card.
+Seconds beside_on_card(const CollectiveLinks& links, Bytes size, int leaving, const NetworkPath* path) {
+  const double of_a_card = std::max(1.0, links.ranks_per_node * (links.outer_bandwidth / links.node_outer));
+  const auto own = links.outer_bandwidth / std::min<double>(leaving, of_a_card);
+  return message_time(links, true, Bytes(0), 1, path) + size / own;
+}
+
+[[nodiscard]] bool on_wires(int ranks, const CollectiveLinks& links) {
+  return links.wired && links.members.ways.size() == static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks);
+}
+
+}  // namespace
+
 Seconds slowest_message(int ranks, Bytes size, const CollectiveLinks& links, int distance) {
-  if (one_node(ranks, links)) return message_time(links, false, size, ranks);
+  if (one_node(ranks, links))
+    return on_wires(ranks, links) && distance % ranks != 0 ? slowest_on_wires(ranks, size, links.members, distance)
+                                                           : message_time(links, false, size, ranks);
   const int leaving = std::min(distance, links.ranks_per_node), staying = links.ranks_per_node - leaving;
-  const Seconds outer = message_time(links, true, size, leaving, path_of(links.around, distance));
+  const auto* path = path_of(links.around, distance);
+  const Seconds outer = std::max(message_time(links, true, size, leaving, path), beside_on_card(links, size, leaving, path));
   return links.ranks_per_node == 1 ? outer : std::max(outer, message_time(links, false, size, std::max(staying, 1)));
 }
 
 Seconds all_distances(int ranks, Bytes size, const CollectiveLinks& links) {
-  if (links.around.empty()) return static_cast<double>(ranks - 1) * slowest_message(ranks, size, links, links.ranks_per_node);
+  if (one_node(ranks, links) && !on_wires(ranks, links)) return static_cast<double>(ranks - 1) * slowest_message(ranks, size, links, 1);
   Seconds total;
   for (int distance = 1; distance < ranks; ++distance)  // the shorter way round
     total += slowest_message(ranks, size, links, std::min(distance, ranks - distance));

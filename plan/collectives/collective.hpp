@@ -59,6 +59,7 @@ struct CollectiveLinks {
   BytesPerSecond inner_bandwidth, outer_bandwidth;  ///< of one message
   BytesPerSecond reduction;                         ///< rate at which a rank adds received bytes; positive
   int ranks_per_node = 1;                           ///< of this group: neighbouring ranks fill one node after the other
+  bool wired = false;  ///< members of a node are wired to some others alone, and messages to the rest share these wires
   /// Of all messages together that ranks of this group on one node send at a time, to each other and to other nodes.
   BytesPerSecond node_inner = kUnlimited, node_outer = kUnlimited;
 
@@ -82,7 +83,7 @@ struct CollectiveRow {
   std::vector<CollectiveStep> (*steps)(int rank, int ranks, std::int64_t count, int ranks_per_node);
   /// Time with all ranks starting together and no other traffic. Exact where the blocks are of one size and ranks_per_node is 1, not
   /// less than `ranks`, or (recursive algorithms) a power of two that divides `ranks`; otherwise each step counts its slowest link. Where
-  /// several ranks of a node send at a time they share what the node has.
+  /// several ranks of a node send at a time they share what the node has, neighbours first their card.
   Seconds (*closed_form)(int ranks, Bytes size, const CollectiveLinks&);
   /// Elements that the steps of any rank may name: the vector, then what is received, then scratch. nullptr: the vector alone. Behind the
   /// vector of an AllGather blocks follow each other from the rank's own one on. Steps of AllGather and ReduceScatter begin and end at

@@ -228,9 +228,10 @@ TEST_CASE("times and messages of meetings are those that are written out") {
 }
 
 TEST_CASE("steps over all distances share a node's cards, and what a ring of nodes leaves to them") {
-  // 4 ranks on 2 nodes, pieces of 120 kB: in all three steps two ranks of a node send to the other one, each with 1.5 of 3 GB/s: 7 + 80 us.
-  CHECK(seconds_of(CollectiveKind::AllToAll, "pairwise", 4, 480e3, shared_links(2)) == Approx(3 * 87e-6));
-  CHECK(seconds_of(CollectiveKind::ReduceScatter, "pairwise", 4, 480e3, shared_links(2)) == Approx(3 * 87e-6 + 3 * 24e-6));
+  // 4 ranks on 2 nodes, pieces of 120 kB: to the next rank and to the one before it one rank of a node sends to the other one, with the 2
+  // GB/s of a message: 7 + 60 us. Two far both do, each with 1.5 of 3 GB/s: 7 + 80 us.
+  CHECK(seconds_of(CollectiveKind::AllToAll, "pairwise", 4, 480e3, shared_links(2)) == Approx((67 + 87 + 67) * 1e-6));
+  CHECK(seconds_of(CollectiveKind::ReduceScatter, "pairwise", 4, 480e3, shared_links(2)) == Approx((67 + 87 + 67 + 3 * 24) * 1e-6));
   // On one node the four share 20 GB/s: 1 + 24 us.
   CHECK(seconds_of(CollectiveKind::AllToAll, "pairwise", 4, 480e3, shared_links(4)) == Approx(3 * 25e-6));
   // Round four nodes they go 1, 2 and, the other way, 1 far: 8 + 75, 10 + 150 and 8 + 75 us.
