@@ -217,7 +217,7 @@ TEST_CASE("whatever joins the nodes, the fullest link between them sets the pace
   platform.topology.kind = "hyperx";
   platform.topology.parameters = {{"grid", {16}}, {"nodes_per_switch", {4}}, {"width", {2}}};
   const auto card = platform.nodes.front().nic.bandwidth.value.value();
-  const NetworkShares mesh(platform, card);
+  const NetworkShares mesh(platform, std::vector<std::size_t>{0}, card);
   CHECK(mesh.neighbours(4) == 1);                        // one switch
   CHECK(mesh.neighbours(64) == Approx(2.0 / 8));         // the last node of a switch sends with eight cards
   CHECK(mesh.pairs(64) == Approx(2 * 63 / (4.0 * 32)));  // of 32 cards a 63rd to each of four nodes of another switch
@@ -228,14 +228,14 @@ TEST_CASE("whatever joins the nodes, the fullest link between them sets the pace
   // Two groups of eight switches, joined by four cables; inside a group every two switches by one.
   platform.topology.kind = "dragonfly";
   platform.topology.parameters = {{"groups", {2}}, {"routers", {8}}, {"nodes_per_router", {4}}, {"global_width", {4}}};
-  const NetworkShares dragonfly(platform, card);
+  const NetworkShares dragonfly(platform, std::vector<std::size_t>{0}, card);
   CHECK(dragonfly.neighbours(32) == Approx(1.0 / 8));
   CHECK(dragonfly.sends({32, 64}) == Approx(4.0 / 256));  // a whole group to the other one
 
   // A switch that is never full.
   platform.topology.kind = "switch";
   platform.topology.parameters = {{"ports", {64}}};
-  const NetworkShares full(platform, card);
+  const NetworkShares full(platform, std::vector<std::size_t>{0}, card);
   for (const int nodes : {1, 2, 64}) CHECK(full.pairs(nodes) == 1);
 }
 
