@@ -207,9 +207,11 @@ Seconds LoweredBounds::shared_by_speed(const plan::Plan& plan, const PassCost& p
 std::vector<double> LoweredBounds::ends_of_stages(const plan::Plan& plan, const PassCost& pass, int micro_batches) {
   if (job_.platform.nodes.size() > 1 || micro_batches == 0) return {};
   if (consumers_.empty()) consumers_ = job_.training.graph.consumers();
+  // Where lowering cuts the model depends on all of the plan, and a bound has to hold for the cuts that it finds.
+  if (plan.pp > 1 && plan.cuts.empty()) return {};
+  if (!plan::schedule_violations(plan, micro_batches).empty()) return {};
   const auto& schedule = plan::schedule_of(plan);
   const auto shape = plan::pipeline_shape(plan, micro_batches);
-  if (schedule.refusal != nullptr && !schedule.refusal(shape).empty()) return {};
   try {
     const auto count = plan::parts(schedule.placement, shape);
     const auto& stages = parts_of(plan, count);
