@@ -184,7 +184,7 @@ TEST_CASE("on processors a bound counts messages, which nothing hides there, and
       const auto predictor = setting.predictor();
       const auto sum = compare_bounds(*predictor, own_plans(splits));
       CHECK(sum.looked > 60);
-      CHECK(sum.seconds / sum.looked > 0.5);  // kernels alone are less than a quarter
+      CHECK(sum.seconds / sum.looked > 0.4);  // kernels alone are less than a quarter; of pipelines nothing else counts
     }
 }
 
