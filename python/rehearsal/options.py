@@ -179,6 +179,7 @@ class InspectOptions(ModelOptions, total=False):
     passes: bool
     backend: str
     device: str
+    machine: Text
 
 
 class ValidateOptions(TypedDict, total=False):
