@@ -177,7 +177,7 @@ TEST_CASE("without a flush training is what the old weights' gradients make it")
       {2,
        {"vec.6+dense.5+act.3+dense.4+class.3/7/pp=2,micro_batch=2,schedule=pipedream-2bw/sgd:lr=0.05:momentum=0.9/f64/400",
         "vec.6+dense.5+act.3+dense.4+class.3/7/pp=2,micro_batch=1,schedule=pipedream-2bw,recompute=full/adamw:lr=0.01/f64/400",
-        "tok.3.8.7+dense.5+dropout+dense.4+class.3/4/pp=2,schedule=pipedream/adam:lr=0.01:eps=1e-4:clip=0.1/f64/400",
+        "tok.3.8.7+dense.5+dropout+dense.4+act.3+dense.6+class.3/4/pp=2,schedule=pipedream/adam:lr=0.01:eps=1e-4:clip=0.1/f64/400",
         "seq.3.4+tied.2+tied.2+class.3/4/pp=2,micro_batch=1,schedule=pipedream-2bw/lamb:lr=0.01:weight_decay=0.01:eps=1e-4/f64/400"}},
       {4,
        {"vec.6+dense.5+act.3+dense.4+act.3+dense.7+class.3/8/pp=4,schedule=pipedream/sgd:lr=0.05:momentum=0.9:nesterov=1:weight_decay=0.01/"
