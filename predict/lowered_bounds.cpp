@@ -7,9 +7,8 @@
 
 #include "base/error.hpp"
 #include "costmodel/money.hpp"
-#include "graph/op_schema.hpp"
 #include "plan/lowering/lowering.hpp"
-#include "plan/schedules/model_chunks.hpp"
+#include "plan/schedules/schedule.hpp"
 #include "platforms/fabric.hpp"
 #include "predict/group_links.hpp"
 
@@ -96,11 +95,10 @@ class MeshLinks {
     const auto at = std::ranges::find(mesh_.axes, name, &plan::MeshAxisInfo::name);
     return at == mesh_.axes.end() ? std::nullopt : std::optional(static_cast<std::size_t>(at - mesh_.axes.begin()));
   }
-  /// From the first rank to the next one along an axis.
-  [[nodiscard]] platforms::Path next(std::size_t axis) const { return fabric_.path(0, mesh_.axes[axis].stride); }
   [[nodiscard]] int size(std::size_t axis) const { return mesh_.axes[axis].size; }
   [[nodiscard]] int stride(std::size_t axis) const { return mesh_.axes[axis].stride; }
-  [[nodiscard]] const plan::CollectiveLinks& of(std::size_t axis, int rank) const { return links_.of({axis, rank}); }
+  /// Of the first rank's group.
+  [[nodiscard]] const plan::CollectiveLinks& of(std::size_t axis) const { return links_.of({axis, 0}); }
 
  private:
   plan::Program mesh_;
@@ -180,8 +178,7 @@ Outlook LoweredBounds::outlook(const plan::Plan& plan) {
   outlook.step = pass->kernels * (passes_in_a_step(plan, micro.count) * kRounding);
   if (job_.platform.nodes.size() > 1 && plan.shares == "speed")
     outlook.step = shared_by_speed(plan, *pass, static_cast<double>(micro.count));
-  for (const double end : ends_of_stages(plan, *pass, static_cast<int>(micro.count)))
-    outlook.step = std::max(outlook.step, Seconds(end * kRounding));
+  outlook.step = std::max(outlook.step, Seconds(of_one_stage(plan, *pass, static_cast<int>(micro.count)) * kRounding));
   outlook.cost = costmodel::job_cost(job_.platform, plan.ranks(), outlook.step, Joules(0));
   return outlook;
 }
@@ -204,148 +201,49 @@ Seconds LoweredBounds::shared_by_speed(const plan::Plan& plan, const PassCost& p
   return Seconds(mean / speed / plan.pp * (plan.micro_batch ? kRounding : kFullerTiles));
 }
 
-std::vector<double> LoweredBounds::ends_of_stages(const plan::Plan& plan, const PassCost& pass, int micro_batches) {
-  if (job_.platform.nodes.size() > 1 || micro_batches == 0) return {};
-  if (consumers_.empty()) consumers_ = job_.training.graph.consumers();
-  // Where lowering cuts the model depends on all of the plan, and a bound has to hold for the cuts that it finds.
-  if (plan.pp > 1 && plan.cuts.empty()) return {};
-  if (!plan::schedule_violations(plan, micro_batches).empty()) return {};
-  const auto& schedule = plan::schedule_of(plan);
-  const auto shape = plan::pipeline_shape(plan, micro_batches);
-  try {
-    const auto count = plan::parts(schedule.placement, shape);
-    const auto& stages = parts_of(plan, count);
-    const auto parts = passes_of_parts(plan, pass, stages);
-    auto ends = ends_of_kernels(schedule, shape, parts);
-    if (ends.empty() || !meets_in_every_step(plan) || schedule.placement == plan::ChunkPlacement::Both) return ends;
-    std::vector<int> stage_of_part;
-    for (const auto& place : plan::places_of_parts(schedule, shape)) stage_of_part.push_back(place.stage);
-    auto by_stage = stages;
-    for (auto& part : by_stage.of_node) part = part == plan::kAnyStage ? part : stage_of_part[static_cast<std::size_t>(part)];
-    add_updates(plan, pass, by_stage, ends);
-    add_sums(plan, pass, by_stage, micro_batches, ends);
-    return ends;
-  } catch (const Refusal&) {  // fewer nodes than parts, which the closed form says better
-    return {};
-  }
+/// Where lowering cuts a pipeline depends on all of the plan, so that nothing more than passes_in_a_step() is known of its stages.
+double LoweredBounds::of_one_stage(const plan::Plan& plan, const PassCost& pass, int micro_batches) {
+  if (plan.pp > 1 || job_.platform.nodes.size() > 1) return 0;
+  const double passes = micro_batches * (pass.kernels.value() + exchanges_of(plan, pass));
+  return meets_in_every_step(plan) ? passes + update_of(plan, pass) + sums_of(plan, pass, micro_batches) : passes;
 }
 
 /// Of weights that are on every replica.
-void LoweredBounds::add_updates(const plan::Plan& plan, const PassCost& pass, const plan::StageAssignment& stages,
-                                std::vector<double>& ends) const {
-  if (plan.zero > 0 || plan.offload == plan::Offload::Optimizer || plan.decompositions != plan::Decompositions::Everywhere) return;
-  for (std::size_t n = 0; n < pass.update_of_node.size(); ++n)
-    if (stages.of_node[n] != plan::kAnyStage) ends[static_cast<std::size_t>(stages.of_node[n])] += pass.update_of_node[n];
+double LoweredBounds::update_of(const plan::Plan& plan, const PassCost& pass) {
+  const bool whole = plan.zero == 0 && plan.offload != plan::Offload::Optimizer;
+  return whole && plan.decompositions == plan::Decompositions::Everywhere ? pass.update : 0;
 }
 
 /// Where processors move messages themselves, they do so before or behind kernels: nothing hides the sums of gradients. Several sums take
 /// no less than a single one of all that they sum.
-void LoweredBounds::add_sums(const plan::Plan& plan, const PassCost& pass, const plan::StageAssignment& stages, int micro_batches,
-                             std::vector<double>& ends) {
-  if (!job_.model.host_progressed() || plan.dp == 1) return;
-  std::vector<double> bytes(ends.size(), 0.0);
-  const auto& g = job_.training.graph;
-  for (std::size_t p = 0; p < pass.gradient_bytes.size(); ++p) {
-    const auto made_by = g[job_.training.parameters[p].gradient].producer;
-    if (made_by == graph::NodeId::None || stages[made_by] == plan::kAnyStage) continue;
-    bytes[static_cast<std::size_t>(stages[made_by])] += pass.gradient_bytes[p];
-  }
+double LoweredBounds::sums_of(const plan::Plan& plan, const PassCost& pass, int micro_batches) {
+  if (!job_.model.host_progressed() || plan.dp == 1) return 0;
   // Ranks that share out a sample have summed parts of their own before.
   const int alike = plan.cp * plan.spatial[0] * plan.spatial[1] * plan.spatial[2];
   const auto& links = links_of_replicas(plan);
-  for (std::size_t s = 0; s < ends.size(); ++s)
-    ends[s] += least_sums(plan, micro_batches, bytes[s] / alike, links[s].shards, links[s].copies) * job_.model.communication_factor();
+  return least_sums(plan, micro_batches, pass.gradient_bytes / alike, links.shards, links.copies) * job_.model.communication_factor();
 }
 
-/// What ranks that share out layers tell each other, where the part of the model that has to is certain.
-void LoweredBounds::add_exchanges_of(const plan::Plan& plan, const PassCost& pass, const plan::StageAssignment& stages,
-                                     std::vector<PartPasses>& parts) const {
-  if (!job_.model.host_progressed() || pass.exchanges.empty()) return;
+/// What ranks that share out layers tell each other in the passes of a micro-batch.
+double LoweredBounds::exchanges_of(const plan::Plan& plan, const PassCost& pass) const {
+  if (!job_.model.host_progressed() || pass.exchanges.empty()) return 0;
   const MeshLinks mesh(job_, plan);
-  for (const auto& e : pass.exchanges) {
-    const auto axis = mesh.axis(e.axis);
-    const auto part = only_part(e.tensor, stages);
-    if (!axis || !part) continue;
-    auto& passes = parts[static_cast<std::size_t>(*part)];
-    const double seconds = least_time(e.kind, mesh.size(*axis), e.bytes, mesh.of(*axis, 0)) * job_.model.communication_factor();
-    (e.backward ? passes.backward : passes.forward) += seconds;
-  }
+  double seconds = 0;
+  for (const auto& e : pass.exchanges)
+    if (const auto axis = mesh.axis(e.axis)) seconds += least_time(e.kind, mesh.size(*axis), e.bytes, mesh.of(*axis));
+  return seconds * job_.model.communication_factor();
 }
 
-/// Of what one part of the model computes and the next one, on another stage, reads, each of the ranks that share it out sends its part.
-void LoweredBounds::add_sends(const plan::Plan& plan, const PassCost& pass, const plan::StageAssignment& stages,
-                              std::vector<PartPasses>& parts) const {
-  const MeshLinks mesh(job_, plan);
-  const auto pipeline = mesh.axis("pp");
-  if (!job_.model.host_progressed() || !pipeline || plan.compression != plan::Compression{}) return;
-  const auto shape = plan::pipeline_shape(plan, 1);
-  const auto places = plan::places_of_parts(plan::schedule_of(plan), shape);
-  const double sharing = plan.ranks() / plan.pp / plan.dp;
-  const auto path = mesh.next(*pipeline);
-  const auto& g = job_.training.graph;
-  for (std::size_t t = 0; t < g.tensors().size(); ++t) {
-    const auto& tensor = g.tensors()[t];
-    if (tensor.producer == graph::NodeId::None || !is_float(tensor.type.dtype)) continue;
-    const bool backward = g[tensor.producer].phase == graph::Phase::Backward;
-    const int from = stages[tensor.producer], to = from + (backward ? -1 : 1);
-    if (from == plan::kAnyStage || to < 0 || to == static_cast<int>(parts.size()) || g[tensor.producer].phase == graph::Phase::Update)
-      continue;
-    const auto reads = [&](graph::NodeId n) { return stages[n] == to && g[n].phase == g[tensor.producer].phase; };
-    if (places[static_cast<std::size_t>(from)].stage == places[static_cast<std::size_t>(to)].stage ||
-        std::ranges::none_of(consumers_[t], reads))
-      continue;
-    const double bytes = static_cast<double>(graph::size_of(tensor.type).value()) * pass.samples_share / sharing;
-    auto& passes = parts[static_cast<std::size_t>(from)];
-    (backward ? passes.backward : passes.forward) +=
-        kLeastSum * (path.latency.value() + bytes / path.bandwidth.value()) * job_.model.communication_factor();
-  }
-}
-
-/// Which part of the model makes a tensor and is alone in reading it.
-std::optional<int> LoweredBounds::only_part(graph::TensorId t, const plan::StageAssignment& stages) const {
-  const auto& g = job_.training.graph;
-  if (t == graph::TensorId::None || g[t].producer == graph::NodeId::None) return std::nullopt;
-  const int part = stages[g[t].producer];
-  const bool alone = std::ranges::all_of(consumers_[graph::index(t)], [&](graph::NodeId n) { return stages[n] == part; });
-  return alone && part != plan::kAnyStage ? std::optional(part) : std::nullopt;
-}
-
-std::vector<PartPasses> LoweredBounds::passes_of_parts(const plan::Plan& plan, const PassCost& pass,
-                                                       const plan::StageAssignment& stages) const {
-  const auto last = std::ranges::max(stages.of_node);
-  std::vector<PartPasses> parts(static_cast<std::size_t>(std::max(1, last + 1)));
-  for (std::size_t n = 0; n < pass.of_node.size(); ++n) {
-    if (stages.of_node[n] == plan::kAnyStage) continue;
-    auto& part = parts[static_cast<std::size_t>(stages.of_node[n])];
-    part.forward += pass.of_node[n].forward, part.backward += pass.of_node[n].backward;
-  }
-  add_exchanges_of(plan, pass, stages, parts);
-  if (plan.pp > 1) add_sends(plan, pass, stages, parts);
-  return parts;
-}
-
-const plan::StageAssignment& LoweredBounds::parts_of(const plan::Plan& plan, int parts) {
-  const std::pair key{parts, plan.cuts};
-  if (const auto known = cut_.find(key); known != cut_.end()) return known->second;
-  auto cut = plan;
-  cut.pp = parts;
-  return cut_.emplace(key, plan::assign_stages(job_.training, cut, {})).first->second;
-}
-
-const std::vector<LoweredBounds::ReplicaLinks>& LoweredBounds::links_of_replicas(const plan::Plan& plan) {
+const LoweredBounds::ReplicaLinks& LoweredBounds::links_of_replicas(const plan::Plan& plan) {
   auto degrees = split_of(plan);
-  degrees.dp = plan.dp, degrees.pp = plan.pp, degrees.order = plan.order;
+  degrees.dp = plan.dp, degrees.order = plan.order;
   degrees.micro_batch.reset();
   if (plan.has_shard_groups()) degrees.zero = 1, degrees.zero_group = plan.zero_group;
   const auto [at, fresh] = links_.try_emplace(to_text(degrees));
   if (!fresh) return at->second;
   const MeshLinks mesh(job_, plan);
-  const auto pipeline = mesh.axis("pp"), copies = mesh.axis("dp");
-  const auto shards = plan.has_shard_groups() ? mesh.axis("shard") : copies;
-  for (int stage = 0; stage < plan.pp; ++stage) {
-    const int rank = pipeline ? stage * mesh.stride(*pipeline) : 0;
-    at->second.push_back({mesh.of(*shards, rank), mesh.of(*copies, rank)});
-  }
+  const auto copies = mesh.axis("dp"), shards = plan.has_shard_groups() ? mesh.axis("shard") : copies;
+  at->second = {mesh.of(*shards), mesh.of(*copies)};
   return at->second;
 }
 
@@ -390,20 +288,8 @@ void LoweredBounds::add_exchanges(const plan::Program& program, PassCost& pass) 
       const bool plain = info.kind == plan::CollectiveKind::AllReduce || info.kind == plan::CollectiveKind::AllGather ||
                          info.kind == plan::CollectiveKind::ReduceScatter;
       if (!plain || summed.contains(role.buffers[i.outputs.front()].tensor)) continue;
-      pass.exchanges.push_back({program.axes[info.axis].name, info.kind, static_cast<double>(plan::message_bytes(role, i, 0)),
-                                role.buffers[i.outputs.front()].tensor, body.kind == plan::BodyKind::Backward});
+      pass.exchanges.push_back({program.axes[info.axis].name, info.kind, static_cast<double>(plan::message_bytes(role, i, 0))});
     }
-}
-
-void LoweredBounds::add_nodes(const plan::Role& role, const RoleCosts& costs, PassCost& pass) const {
-  pass.of_node.resize(job_.training.graph.nodes().size());
-  pass.update_of_node.resize(pass.of_node.size());
-  for_kernels(role, costs, runs_in_every_pass, [&](const plan::Body& body, const plan::Instruction& i, double seconds) {
-    auto& node = pass.of_node[graph::index(i.node)];
-    (body.kind == plan::BodyKind::Forward ? node.forward : node.backward) += seconds;
-  });
-  for_kernels(role, costs, updates,
-              [&](const plan::Body&, const plan::Instruction& i, double seconds) { pass.update_of_node[graph::index(i.node)] += seconds; });
 }
 
 LoweredBounds::PassCost LoweredBounds::measured(const plan::Program& program, const std::vector<RankDevice>& devices) const {
@@ -412,20 +298,20 @@ LoweredBounds::PassCost LoweredBounds::measured(const plan::Program& program, co
     const auto costs = cost_of(program, job_.training, device.model, device.threads);
     const auto slowest = slowest_role(program, costs);
     pass.by_kind.emplace_back(kernel_seconds(program.roles[slowest], costs.roles[slowest]));
-    if (devices.size() == 1) add_nodes(program.roles[slowest], costs.roles[slowest], pass);
+    for_kernels(program.roles[slowest], costs.roles[slowest], updates,
+                [&](const plan::Body&, const plan::Instruction&, double seconds) { pass.update += seconds; });
   }
   pass.kernels = std::ranges::min(pass.by_kind);
   const auto& role = program.roles.front();
   add_exchanges(program, pass);
-  const auto samples = static_cast<double>(program.plan.slot_batch(program.batch));
-  pass.samples_share = samples / static_cast<double>(program.batch);
   const auto& sharding = *program.sharding;
   plan::Coordinates last;  // who has least where parts differ
   for (const auto& axis : sharding.axes) last.push_back(axis.size - 1);
   for (const auto& parameter : job_.training.parameters) {
+    const auto& gradient = job_.training.graph[parameter.gradient];
+    if (gradient.producer == graph::NodeId::None) continue;
     const auto elements = graph::element_count(sharding.result_shape(parameter.value, last));
-    pass.gradient_bytes.push_back(static_cast<double>(elements) *
-                                  static_cast<double>(size_of(job_.training.graph[parameter.gradient].type.dtype)));
+    pass.gradient_bytes += static_cast<double>(elements) * static_cast<double>(size_of(gradient.type.dtype));
   }
   const auto read = read_in_passes(role);
   for (std::size_t b = 0; b < role.buffers.size(); ++b) {

@@ -1,5 +1,4 @@
 // Bounds rule out no plan that is better: what a search under a framework finds is what trying every plan finds.
-#include "predict/kernel_pipeline.hpp"
 #include "tests/catch.hpp"
 #include "tests/search/oracle.hpp"
 
@@ -186,24 +185,6 @@ TEST_CASE("on processors a bound counts messages, which nothing hides there, and
       CHECK(sum.looked > 60);
       CHECK(sum.seconds / sum.looked > 0.4);  // kernels alone are less than a quarter; of pipelines nothing else counts
     }
-}
-
-TEST_CASE("kernels of a pipeline follow each other as its schedule says") {
-  using predict::PartPasses;
-  const auto ends = [](const char* schedule, plan::PipelineShape shape, std::vector<PartPasses> parts) {
-    return predict::ends_of_kernels(plan::schedule(schedule), shape, parts);
-  };
-  // Two stages of 1 + 2 s, three micro-batches: the second ends at 1 + 3 x 3 = 10, the first 2 s behind the last gradient.
-  CHECK(ends("1f1b", {2, 3}, {{1, 2}, {1, 2}}) == std::vector{12.0, 10.0});
-  // All forward passes first: the second stage's end at 4, its backward passes at 10.
-  CHECK(ends("gpipe", {2, 3}, {{1, 2}, {1, 2}}) == std::vector{12.0, 10.0});
-  // A first stage of twice the work: 3 x 6 s of it, and between them it waits 3 s for the first gradient of the other.
-  CHECK(ends("gpipe", {2, 1}, {{2, 4}, {1, 2}}) == std::vector{9.0, 5.0});
-  // Gradients of weights apart: the second stage begins at 1 and has 3 x 3 s of work.
-  CHECK(ends("zb-h1", {2, 3}, {{1, 2}, {1, 2}}).back() == Approx(10));
-  // Two copies: each stage has both parts, one of two micro-batches each.
-  CHECK(ends("dualpipe", {2, 4, 2}, {{1, 2}, {3, 4}}) == std::vector{20.0, 20.0});  // 2 x 3 + 2 x 7
-  CHECK(ends("pipedream-2bw", {2, 3}, {{1, 2}, {1, 2}}).empty());
 }
 
 TEST_CASE("of our own execution a bound holds on a cluster of two kinds of devices, whichever stands first", "[slow]") {
