@@ -77,7 +77,7 @@ std::vector<CollectiveTime> times_of_library(const CollectiveQuestion& q) {
     const auto& c = costmodel::published_constants().values;
     as_library("", "", library_of(q).seconds(q.kind, q.size.value(), {q.ranks, 0}, c));
   }
-  std::ranges::min_element(times, {}, &CollectiveTime::seconds)->chosen = true;
+  if (const auto best = std::ranges::min_element(times, {}, &CollectiveTime::seconds); best != times.end()) best->chosen = true;
   return times;
 }
 

@@ -23,6 +23,13 @@ TEST_CASE("on accelerators auto is what the vendor's library chooses in a releas
     check_failure(rehearse("collective --platform dgx-h100 --release " + unknown), 1, {"--release " + unknown, "2.0 to 2.29"});
 }
 
+TEST_CASE("where the library of a release has nothing, all algorithms are missing") {
+  // Five of a DGX-1 close no ring, trees came with 2.4.
+  const auto answer = result_of(rehearse("collective --platform dgx1-v100 --ranks 5 --sizes 64MB --release 2.3 --format json"));
+  for (const auto& row : answer.at("collectives")) CHECK(row.at("auto") == false);
+  CHECK(answer.at("not_possible").size() > 3);
+}
+
 TEST_CASE("every algorithm and protocol of the vendor's library is there, with its time or why it cannot run") {
   const auto listed = [](const std::string& options, const char* key) {
     std::set<std::string> all;
