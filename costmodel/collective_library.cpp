@@ -179,7 +179,8 @@ NotOffered CollectiveLibrary::missing_in_links(const ProtocolRow& row, Collectiv
   const bool ring = row.inside == Inside::Ring && row.between == Between::Ring && kind == CollectiveKind::AllReduce;
   if (ring && !closes) return NotOffered::OpenRing;
   if (row.where == Reach::Node && s.nodes > 1) return NotOffered::SeveralNodes;
-  if (row.where == Reach::Nodes && s.nodes == 1 && closes) return NotOffered::OneNode;
+  // A tree is a chain in one node whose wires close no ring.
+  if (row.where == Reach::Nodes && s.nodes == 1 && (closes || row.between != Between::Tree)) return NotOffered::OneNode;
   return row.where == Reach::LoneRanks && s.inside > 1 ? NotOffered::SharedNode : NotOffered::No;
 }
 

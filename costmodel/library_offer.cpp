@@ -28,7 +28,7 @@ std::string reason_of(const LibraryOffer& offer, CollectiveKind kind) {
     case NotOffered::FewRanks:
       return "fewer than " + std::to_string(row.least_ranks) + " of the ranks are in a node";
     case NotOffered::Release:
-      return "came with " + std::to_string(row.since.major) + "." + std::to_string(row.since.minor);
+      return "taken from release " + std::to_string(row.since.major) + "." + std::to_string(row.since.minor);
   }
   return {};
 }

@@ -110,11 +110,15 @@ TEST_CASE("why the library does not take an algorithm") {
     return of == offers.end() ? "is not in the table" : reason_of(*of, kind);
   };
   CHECK(reason("dgx-h100", "nvls", {8, 0}).empty());
-  CHECK(reason("dgx-h100", "nvls", {8, 0}, {2, 16}) == "came with 2.17");
+  CHECK(reason("dgx-h100", "nvls", {8, 0}, {2, 16}) == "taken from release 2.17");
   CHECK(reason("dgx-h100", "nvls", {4, 0}) == "fewer than 5 of the ranks are in a node");
   CHECK(reason("dgx-h100", "nvls", {16, 0}) == "the ranks are in several nodes");
   CHECK(reason("dgx-h100", "nvls-tree", {8, 0}) == "all ranks are in one node");
   CHECK(reason("dgx-h100", "nvls", {8, 0}, kNewestRelease, Kind::AllGather) == "does no all-gather");
+  auto adding = platforms::load("dgx1-v100");  // whose five first wires close no ring
+  adding.topology.parameters["adds"] = {1};
+  for (const auto& offer : CollectiveLibrary(adding).offers(Kind::AllReduce, 1e6, {5, 0}, published_constants().values, kNewestRelease))
+    if (offer.row->algorithm == "collnet") CHECK(reason_of(offer, Kind::AllReduce) == "all ranks are in one node");
   CHECK(reason("dgx-h100", "collnet", {16, 0}) == "the switches between nodes do not add (topology.adds)");
   CHECK(reason("dgx-h100", "pat", {16, 0}, kNewestRelease, Kind::AllGather) == "several ranks share a node");
   CHECK(reason("dgx-a100", "nvls", {8, 0}) == "the switch between the devices of a node does not add");
