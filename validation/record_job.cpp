@@ -229,7 +229,7 @@ std::optional<std::string> known_optimizer(const Record& r) {
   constexpr Row kRows[] = {{"adamw", "adamw"},     {"adadelta", "nadam"},  {"adafactor", "adafactor"}, {"adam", "adam"},
                            {"lamb", "lamb"},       {"lion", "lion"},       {"muon", "muon"},           {"lars", "lars"},
                            {"rmsprop", "rmsprop"}, {"adagrad", "adagrad"}, {"momentum", "sgd"},        {"nesterov", "sgd"},
-                           {"sgd", "sgd"},         {"fused", "adam"},      {"distributed", "adam"}};
+                           {"nag", "sgd"},         {"sgd", "sgd"},         {"fused", "adam"},          {"distributed", "adam"}};
   const auto text = r.plan.text("optimizer");
   const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& known) { return text.starts_with(known.beginning); });
   return row == std::end(kRows) ? std::nullopt : std::optional(std::string(row->optimizer));
@@ -239,14 +239,15 @@ std::optional<std::string> known_optimizer(const Record& r) {
 std::optional<bool> fp8_gather(const Record& r) {
   const auto text = r.plan.text("quantisation");
   if (!holds(text, "all-gather")) return std::nullopt;
-  return holds_any(text, {"float8 all-gather", "f8 all-gather"});
+  if (holds_any(text, {"no float8", "no fp8", "without float8", "without fp8"})) return false;
+  return holds_any(text, {"float8 all-gather", "fp8 all-gather", "f8 all-gather"});
 }
 
 /// Recipes of image networks do; who writes SGD or RMSprop and nothing else has what PyTorch makes of that.
 bool keeps_momentum(const Record& r) {
   const auto text = r.plan.text("optimizer");
   const bool plain = text.starts_with("sgd") || text.starts_with("rmsprop");
-  return !plain || holds_any(text, {"momentum", "nesterov"});
+  return !plain || holds_any(text, {"momentum", "nesterov", "sgdm", "sgd-m"});
 }
 
 std::string optimizer_of(const Record& r, const RecordJob& job) {

@@ -172,6 +172,27 @@ TEST_CASE("names that hold another network's name are not taken for it") {
   CHECK(model_of(record(R"({"name": "RegNetY-16GF"})", "{}")).zoo == "regnety_160");
 }
 
+TEST_CASE("how torchao's recipes gather is read in any spelling") {
+  const auto gathered = [](const std::string& said) {
+    return job_of(record(kGpt, R"({"dp": 8, "global_batch": 8, "zero": 3, "precision": "fp8", "quantisation": ")" + said + "\"}"))
+        .recipe.fp8_gather;
+  };
+  CHECK(gathered("tensorwise with float8 all-gather") == true);
+  CHECK(gathered("tensorwise with fp8 all-gather") == true);
+  CHECK(gathered("rowwise with bfloat16 all-gather") == false);
+  CHECK(gathered("tensorwise, no float8 all-gather") == false);
+  CHECK(!gathered("tensorwise"));
+  CHECK(!gathered(""));
+}
+
+TEST_CASE("that SGD has a momentum is read in any spelling") {
+  const auto keeps = [](const std::string& optimizer) {
+    return job_of(record(kGpt, R"({"dp": 8, "global_batch": 8, "optimizer": ")" + optimizer + "\"}")).recipe.momentum;
+  };
+  for (const char* with : {"sgdm", "sgd-m", "sgd with momentum", "nag", "nesterov", "adam"}) CHECK(keeps(with));
+  for (const char* without : {"sgd", "rmsprop"}) CHECK(!keeps(without));
+}
+
 TEST_CASE("recurrent translators compute the padding of their batches, and count tokens without it") {
   // 26 and 28 tokens in batches of which eight tenths are tokens: 32.5 and 35 time steps for 54 tokens.
   const auto model = model_of(record(R"({"name": "gnmt_v2"})", "{}"));
