@@ -268,8 +268,14 @@ void warn_of_idle_devices(const SearchRequest& o, const predict::Assessment& bes
                 " devices, and the others would be idle; --devices " + std::to_string(best.ranks) + " asks for no more");
 }
 
+bool compares_money(const search::SearchOptions& options) {
+  const auto of_money = [](const search::Limit& limit) { return limit.row->name == "cost"; };
+  return options.objective == "cost" || options.objective == kFront || std::ranges::any_of(options.limits, of_money);
+}
+
 /// What money of the other platforms is of, where that is something else; heading() says it of the winner.
-void say_prices(const Setups& setups, const JobSetup& winner, nlohmann::ordered_json& result, const Terminal& terminal) {
+void say_prices(const Setups& setups, const JobSetup& winner, bool compared_money, nlohmann::ordered_json& result,
+                const Terminal& terminal) {
   std::vector<const platforms::Platform*> compared;
   auto others = nlohmann::ordered_json::array();
   for (const auto& setup : setups) {
@@ -280,6 +286,7 @@ void say_prices(const Setups& setups, const JobSetup& winner, nlohmann::ordered_
   }
   if (others.empty()) return;
   result["other_price_bases"] = others;
+  if (!compared_money) return;
   if (const auto mixed = costmodel::mixed_price_bases(compared); !mixed.empty()) terminal.warn(mixed);
 }
 
@@ -312,7 +319,7 @@ int search(const SearchRequest& o, Terminal& terminal) {
   const auto& best = found.plans.front().answer;
   const auto& winner = setup_of(setups, best);
   auto result = winner.heading(o.model, best.framework);
-  say_prices(setups, winner, result, terminal);
+  say_prices(setups, winner, compares_money(options), result, terminal);
   result["objective"] = o.objective;
   result.update(result_json(found, setups, options.steps));
   if (more_on_front > 0) result["more_on_front"] = more_on_front;

@@ -35,7 +35,7 @@ TEST_CASE("plans of several platforms are ranked together, each with its platfor
 }
 
 TEST_CASE("a search over prices on two bases says both, and that they do not compare machines") {
-  const auto asked = [](const std::string& platforms) { return rehearse(on_four("search", platforms + " --top 1")); };
+  const auto asked = [](const std::string& platforms) { return rehearse(on_four("search", platforms + " --top 1 --objective cost")); };
   // AWS lets both from 2022 on; Lambda a B200 in 2025.
   const auto alike = asked("--platform dgx-a100 --platform jean-zay-a100"), mixed = asked("--platform dgx-a100 --platform dgx-b200");
   CHECK_THAT(alike.err, !contains("one basis"));
@@ -45,6 +45,9 @@ TEST_CASE("a search over prices on two bases says both, and that they do not com
   const auto other = answer.at("platform") == "dgx-a100" ? "dgx-b200" : "dgx-a100";
   CHECK(answer.at("other_price_bases").size() == 1);
   CHECK(answer.at("other_price_bases")[0].at("platform") == other);
+  const auto quickest = rehearse(on_four("search", "--platform dgx-a100 --platform dgx-b200 --top 1"));
+  CHECK_THAT(quickest.err, !contains("one basis"));  // which compares no money
+  CHECK(result_of(quickest).contains("other_price_bases"));
   const auto given = asked("--platform dgx-a100 --platform dgx-b200 --price 3");
   CHECK_THAT(given.err, !contains("one basis"));
   CHECK(!result_of(given).contains("other_price_bases"));
