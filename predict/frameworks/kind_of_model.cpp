@@ -16,12 +16,13 @@ bool reads_images(const graph::Graph& g) {
   });
 }
 
-/// A state that goes from token to token: chunks that sum what decays (Mamba-2), or the delta rule.
+/// A state that goes from token to token: chunks that sum logarithms of decays (Mamba-2), or the delta rule. Routers of experts sum, too,
+/// and have no exponentials.
 bool has_state_spaces(const graph::Graph& g) {
   const auto computes = [&](std::string_view op) {
     return std::ranges::any_of(g.nodes(), [&](const graph::Node& n) { return graph::schema(n).name == op; });
   };
-  return computes("DeltaScan") || (computes("CumSum") && computes("Conv"));
+  return computes("DeltaScan") || (computes("CumSum") && computes("Exp"));
 }
 
 std::string trunk_of(const FoldedModel& model) {

@@ -1,5 +1,6 @@
 #pragma once
-// Of what kind a model is, as far as predictions of one kind say something of another.
+// Of what kind a model is, as far as predictions of one kind say something of another. costmodel::ModelKind is something else: which
+// framework is usual.
 
 #include <string>
 
