@@ -106,9 +106,7 @@ std::string evidence_text(const FittedEvidence& evidence) {
   const auto runs = lines_of(evidence.runs, [](const SeenRuns& seen) {
     return Json{{"framework", seen.framework}, {"device", seen.device}, {"times", seen.times}, {"median_error", seen.median_error}};
   });
-  Json widening{{"known", evidence.level}};
-  for (std::size_t n = 0; n < kNovelties; ++n) widening["new_" + std::string(kNoveltyNames[n])] = evidence.widening[n];
-  return " \"intervals\": " + Json(evidence.log_factor).dump() + ",\n \"widening\": " + widening.dump() + ",\n \"known_runs\": [\n" + runs +
+  return " \"intervals\": " + Json(evidence.log_factor).dump() + ",\n \"widening\": " + Json(evidence.factors()).dump() + ",\n \"known_runs\": [\n" + runs +
          "\n ],\n \"known_kinds\": [\n" + lines_of(evidence.kinds, [](const SeenKind& seen) { return to_json(seen); }) +
          "\n ],\n \"known_devices\": " + Json(evidence.devices).dump() + ",\n \"known_frameworks\": " + Json(evidence.frameworks).dump() +
          "\n}\n";

@@ -9,8 +9,6 @@
 namespace rehearsal::costmodel {
 namespace {
 
-constexpr double kMuchMore = 2;  // times the devices or parameters of the largest run of the kind
-
 /// How a question lies to the runs that were published.
 struct Place {
   std::array<bool, kNovelties> is_new{};
@@ -20,12 +18,6 @@ struct Place {
 
 bool same(const RunTraits& one, const RunTraits& other, std::size_t name) {
   return !one.names[name].empty() && one.names[name] == other.names[name];
-}
-
-int differences(const RunTraits& one, const RunTraits& other) {
-  int count = 0;
-  for (std::size_t n = 0; n < kNamedNovelties; ++n) count += !same(one, other, n);
-  return count;
 }
 
 /// Runs of the kind; of all kinds where it is new.
@@ -51,8 +43,8 @@ Place place_of(const FittedEvidence& evidence, const RunTraits& asked) {
   for (std::size_t n = 0; n < kNamedNovelties; ++n)
     place.is_new[n] = std::ranges::none_of(evidence.kinds, [&](const auto& seen) { return same(seen.traits, asked, n); });
   const auto largest = largest_of(evidence, asked, place.is_new[static_cast<std::size_t>(Novelty::Kind)]);
-  place.is_new[static_cast<std::size_t>(Novelty::Devices)] = asked.devices > kMuchMore * largest.devices;
-  place.is_new[static_cast<std::size_t>(Novelty::Parameters)] = asked.parameters > kMuchMore * largest.parameters;
+  place.is_new[static_cast<std::size_t>(Novelty::Devices)] = asked.devices > FittedEvidence::kMuchMore * largest.devices;
+  place.is_new[static_cast<std::size_t>(Novelty::Parameters)] = asked.parameters > FittedEvidence::kMuchMore * largest.parameters;
   auto least = std::pair(std::numeric_limits<double>::infinity(), 0);
   for (const auto& seen : evidence.kinds) {
     const auto distance = std::pair(log_distance(evidence, place, seen.traits, asked), differences(seen.traits, asked));
@@ -81,6 +73,18 @@ std::string together(const RunTraits& t) {
 }
 
 }  // namespace
+
+int differences(const RunTraits& one, const RunTraits& other) {
+  int count = 0;
+  for (std::size_t n = 0; n < kNamedNovelties; ++n) count += !same(one, other, n);
+  return count;
+}
+
+std::map<std::string, double> FittedEvidence::factors() const {
+  std::map<std::string, double> named{{"known", level}};
+  for (std::size_t n = 0; n < kNovelties; ++n) named["new_" + std::string(kNoveltyNames[n])] = widening[n];
+  return named;
+}
 
 double FittedEvidence::of(std::string_view group) const {
   const auto found = log_factor.find(group);
@@ -118,8 +122,10 @@ std::vector<std::string> FittedEvidence::new_in(const RunTraits& asked) const {
   if (kinds.empty()) return sentences;
   const auto place = place_of(*this, asked);
   for (std::size_t n = 0; n < kNamedNovelties; ++n)
-    if (place.is_new[n] && !asked.names[n].empty())
-      sentences.push_back(std::string(kNoveltyNames[n]) + " " + asked.names[n] + ": no published time");
+    if (place.is_new[n])
+      sentences.push_back(std::string(kNoveltyNames[n]) + " " +
+                          (asked.names[n].empty() ? "unknown" : asked.names[n] + ": no published time"));
+  if (asked.framework_assumed) sentences.push_back("framework unknown, taken for " + asked[Novelty::Framework]);
   if (sentences.empty() && differences(place.nearest->traits, asked) > 0)
     sentences.push_back(together(asked) + ": each is known, not together; nearest: " + together(place.nearest->traits));
   const auto largest = largest_of(*this, asked, place.is_new[static_cast<std::size_t>(Novelty::Kind)]);

@@ -28,6 +28,9 @@ struct RunTraits {
   [[nodiscard]] std::string& operator[](Novelty n) { return names[static_cast<std::size_t>(n)]; }
 };
 
+/// How many of the names differ; an empty one differs from all.
+[[nodiscard]] int differences(const RunTraits&, const RunTraits&);
+
 /// Published times of a framework on a device, and how far off predictions of them are that were made without their source.
 struct SeenRuns {
   std::string framework, device;
@@ -52,8 +55,11 @@ struct FittedEvidence {
   std::array<double, kNovelties> widening;  ///< factor of the logarithm where a question is new in that
 
   FittedEvidence() { widening.fill(1); }
+  /// level and widening by the names that files and reports have: "known", "new_device", …
+  [[nodiscard]] std::map<std::string, double> factors() const;
   [[nodiscard]] double of(std::string_view group) const;  ///< "default" where the group has none
   static constexpr double kUnseenDevice = 1.5, kUnseenFramework = 1.3;
+  static constexpr double kMuchMore = 2;  ///< times the devices or parameters of the largest run of a kind: a question is new in that
   /// How much wider intervals of memory, energy and collectives are: kUnseenDevice where no published run of the device entered the fit,
   /// else 1.
   [[nodiscard]] double widening_of(const platforms::Device&) const;

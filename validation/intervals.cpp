@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
-#include <set>
+#include <span>
 
 #include "base/statistics.hpp"
 #include "validation/left_out.hpp"
@@ -15,9 +16,8 @@ using costmodel::FittedEvidence;
 using costmodel::Novelty;
 using Quantities = std::vector<FittedQuantity>;
 
-constexpr double kCoverage = 0.9;
 constexpr double kHeldOfFamily = 0.85, kFamiliesHeld = 0.9;
-constexpr double kMuchLarger = 2, kSizeStep = 4;
+constexpr double kMuchLarger = FittedEvidence::kMuchMore, kSizeStep = 4;
 
 /// The value below which so many of the families have `kHeldOfFamily` of their overruns.
 double overrun_of_families(const std::map<std::string, std::vector<double>>& families) {

@@ -27,8 +27,8 @@ struct FittedQuantity {
 
 /// What intervals hold of quantities that are alike in something and were left out of what the intervals are made from.
 struct LeftOutFamily {
-  std::string
-      by;  ///< "source", "device", "framework", "precision", "kind"; or "family": kept records of one family, their sources left out
+  /// "source", "device", "framework", "precision", "kind"; or "family": kept records of one family, their sources left out.
+  std::string by;
   std::string name;
   int quantities = 0;
   double held = 0;          ///< share

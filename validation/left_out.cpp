@@ -10,7 +10,6 @@ namespace {
 
 using Keeps = std::function<bool(const FittedQuantity&)>;
 
-constexpr double kCoverageOfGroup = 0.9;
 constexpr std::size_t kFewSources = 4;
 constexpr double kFewSourcesFactor = 1.2;
 constexpr double kLargestError = 1;  // of those that intervals are drawn to: one run that went wrong says little of others
@@ -24,13 +23,13 @@ double half_width_of(const std::vector<FittedQuantity>& quantities, const std::s
   for (const auto& q : quantities)
     if (q.group == group && keeps(q)) values.push_back({std::fabs(q.left_out) / q.widening, 1 / std::sqrt(of_source[q.source])});
   if (values.size() < kFewestQuantities || of_source.size() < 2) return 0;  // one source says nothing of others
-  return weighted_quantile(std::move(values), kCoverageOfGroup) * (of_source.size() < kFewSources ? kFewSourcesFactor : 1.0);
+  return weighted_quantile(std::move(values), kCoverage) * (of_source.size() < kFewSources ? kFewSourcesFactor : 1.0);
 }
 
 std::vector<costmodel::SeenKind> kinds_of(const std::vector<FittedQuantity>& quantities, const Keeps& keeps) {
   std::map<std::array<std::string, costmodel::kNamedNovelties>, costmodel::SeenKind> kinds;
   for (const auto& q : quantities) {
-    if (!is_time_group(q.group) || !keeps(q)) continue;
+    if (!is_time_group(q.group) || q.traits.framework_assumed || !keeps(q)) continue;
     auto& seen = kinds[q.traits.names];
     seen.traits.names = q.traits.names;
     seen.traits.devices = std::max(seen.traits.devices, q.traits.devices);
@@ -106,7 +105,7 @@ std::vector<Overrun> overruns_of(const LeaveOutTurn& turn, const costmodel::Fitt
     if (!turn.asks(q)) continue;
     const bool time = is_time_group(q.group);
     const double width = q.widening * (time ? evidence.half_width(q.group, q.traits) : evidence.of(q.group));
-    const bool alike = std::ranges::any_of(evidence.kinds, [&](const auto& seen) { return seen.traits.names == q.traits.names; });
+    const bool alike = std::ranges::any_of(evidence.kinds, [&](const auto& seen) { return differences(seen.traits, q.traits) == 0; });
     overruns.push_back({&q, width, turn.error(q) / width, alike});
   }
   return overruns;

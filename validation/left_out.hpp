@@ -1,6 +1,7 @@
 #pragma once
 // Quantities left out in turn, and how they lie to intervals that are made from the others.
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 namespace rehearsal::validation {
 
 constexpr std::size_t kFewestQuantities = 8;
+constexpr double kCoverage = 0.9;  ///< of a group's quantities that its half-width holds
 
 struct Weighted {
   double value, weight;

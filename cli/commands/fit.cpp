@@ -47,12 +47,6 @@ Json table(const std::map<std::string, Errors>& rows) {
   return json;
 }
 
-Json widening(const costmodel::FittedEvidence& evidence) {
-  Json json{{"known", evidence.level}};
-  for (std::size_t n = 0; n < costmodel::kNovelties; ++n) json["new_" + std::string(costmodel::kNoveltyNames[n])] = evidence.widening[n];
-  return json;
-}
-
 Json left_out(const pub::IntervalCheck& intervals) {
   auto json = Json::array();
   for (const auto& family : intervals.families)
@@ -84,7 +78,7 @@ Json report(const pub::FitOutcome& outcome, const std::vector<pub::Record>& reco
           {"quantities", outcome.quantities.size()},
           {"coverage_left_out", outcome.intervals.coverage},
           {"intervals", outcome.constants.evidence.log_factor},
-          {"widening", widening(outcome.constants.evidence)},
+          {"widening", outcome.constants.evidence.factors()},
           {"left_out_in_turn", left_out(outcome.intervals)},
           {"totals", table(totals)},
           {"families", table(families)},

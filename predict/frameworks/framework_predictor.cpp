@@ -143,7 +143,9 @@ class FrameworkPredictor final : public Predictor {
     a.memory_bytes = static_cast<std::int64_t>(reading);
     a.memory_needed = static_cast<std::int64_t>(device.needed * own);
     a.memory_capacity = static_cast<std::int64_t>(capacity);
-    const double width = std::exp(site.half_width(constants().evidence.of("memory") * constants().evidence.widening_of(q.job.device())));
+    const auto& evidence = constants().evidence;
+    const double widening = evidence.widening_of(q.job.device()) * evidence.widening_of(profile_.name);
+    const double width = std::exp(site.half_width(evidence.of("memory") * widening));
     a.memory_low = static_cast<std::int64_t>(reading / width);
     a.memory_high = static_cast<std::int64_t>(reading * width);
     a.memory_margin = largest_share(width) - 1;
@@ -212,15 +214,8 @@ class FrameworkPredictor final : public Predictor {
 
   /// As published runs are told apart.
   [[nodiscard]] costmodel::RunTraits traits_of(const Question& q, std::size_t group) const {
-    using costmodel::Novelty;
-    costmodel::RunTraits traits;
-    traits[Novelty::Device] = q.job.device(group).name;
-    traits[Novelty::Framework] = profile_.name;
-    traits[Novelty::Precision] = costmodel::precision_class(q.job.precision_on(group));
-    traits[Novelty::Kind] = kind_;
-    traits.devices = q.job.plan.ranks();
-    traits.parameters = parameters_;
-    return traits;
+    const auto precision = costmodel::precision_class(q.job.precision_on(group));
+    return {{q.job.device(group).name, profile_.name, std::string(precision), kind_}, static_cast<double>(q.job.plan.ranks()), parameters_};
   }
 
   [[nodiscard]] static std::string below_least_clock(double limit, const platforms::Device& device, const costmodel::DevicePower& power) {

@@ -92,6 +92,11 @@ TEST_CASE("what is new about a question is said") {
   large.parameters = 405e9;
   CHECK(e.new_in(large) == std::vector<std::string>{"405 billion parameters: published are 1 billion at most"});
   CHECK(FittedEvidence().new_in(large).empty());  // nothing is known of anything
+  // What nobody said is not known, whatever it is taken for.
+  CHECK(e.new_in(run_of("", "torch", "16-bit", "decoder")) == std::vector<std::string>{"device unknown"});
+  auto assumed = run_of("A", "torch", "16-bit", "decoder");
+  assumed.framework_assumed = true;
+  CHECK(e.new_in(assumed) == std::vector<std::string>{"framework unknown, taken for torch"});
 }
 
 TEST_CASE("other quantities are wider for a device or framework that nobody published a run of") {
