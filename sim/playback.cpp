@@ -270,11 +270,10 @@ void Playback::meet(RankStream at, std::size_t axis) {
   auto& members = group(at.rank, axis);
   if (members.alike) return;
   auto& here = members.early[number];
-  here.push_back(at);
+  here.push_back({at, state(at.rank).streams[at.stream].next});
   if (here.size() < members.ranks.size()) return;
   for (const auto& member : here)
-    if (auto& stream = state(member.rank).streams[member.stream]; stream.busy && state(member.rank).collectives[axis] == number + 1)
-      stream.met = network_.now();
+    if (auto& stream = state(member.at.rank).streams[member.at.stream]; stream.next == member.run) stream.met = network_.now();
   members.early.erase(number);
 }
 

@@ -77,11 +77,15 @@ class Playback final : public Listener {
     int rank;
     std::size_t stream;
   };
+  struct EarlyMember {
+    RankStream at;
+    std::size_t run;  ///< the collective, in that stream's queue
+  };
   struct Group {
     std::vector<int> ranks;
-    int per_node = 0;                                        ///< ranks on the node of the first one
-    bool alike = true;                                       ///< all do the same, and are equally quick
-    std::map<std::uint32_t, std::vector<RankStream>> early;  ///< by number of a collective along the axis: those that wait for others
+    int per_node = 0;                                         ///< ranks on the node of the first one
+    bool alike = true;                                        ///< all do the same, and are equally quick
+    std::map<std::uint32_t, std::vector<EarlyMember>> early;  ///< by number of a collective along the axis: who has come to it
   };
 
   [[nodiscard]] RankState& state(int rank) { return ranks_[static_cast<std::size_t>(slot_of_[static_cast<std::size_t>(rank)])]; }

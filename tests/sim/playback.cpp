@@ -411,6 +411,29 @@ TEST_CASE("the quicker of unlike ranks wait in their collectives, which is no co
   }
 }
 
+TEST_CASE("what a rank does after it has left a collective early is its own, whoever has not come yet") {
+  // On the cores: rank 0 has sent to 2 and to 1 after less than 1 ms, and then computes for 10 s. Rank 3 computes for 4 s before 2 can send
+  // to it, and for 3 s behind that. Of the 10 s none is spent waiting, so rank 0 is the one that the sum at the end waits for.
+  Job job({{"dp", 4, 1}}, 1);
+  job.host_progressed = true;
+  for (const int rank : {0, 1, 2, 3}) {
+    const auto role = job.add_role(0, {rank});
+    const auto body = job.add_body(role, BodyKind::Update);
+    if (rank == 3) job.add_kernel(role, body, 4);
+    job.add_collective(role, body, {CollectiveKind::Broadcast, "binomial", 0}, 1'000'000);
+    if (rank % 3 == 0) job.add_kernel(role, body, rank == 0 ? 10 : 3);
+    job.add_collective(role, body, {CollectiveKind::AllReduce, "ring", 0}, 1000);
+    job.role(role).slots = {{body, 0}};
+  }
+  const auto cost = job.play(*full_evaluator(), cluster(1, 4, 0), true);
+  REQUIRE(cost.timeline[0].size() == 3);
+  CHECK(cost.timeline[0][0].end < 1e-3);  // the root has left
+  CHECK(cost.timeline[3][1].end > 4);
+  CHECK(cost.step.value() == Approx(10).epsilon(0.001));
+  CHECK(cost.limiting_rank == 0);
+  CHECK(cost.breakdown.compute.value() == Approx(10));
+}
+
 TEST_CASE("ranks of a group that perform different collectives are our own error") {
   const char* sentence = "the ranks of a group perform the same collectives in the same order";
   const plan::CollectiveInfo sum{CollectiveKind::AllReduce, "ring", 0}, gather{CollectiveKind::AllGather, "ring", 0};
