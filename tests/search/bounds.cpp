@@ -112,6 +112,7 @@ struct OwnCase {
   DType dtype;
   const char* optimizer;
   std::vector<std::string> splits;
+  double memory = 0.2;  ///< of what the closed form says, in the mean
 };
 
 struct Tightness {
@@ -152,7 +153,10 @@ TEST_CASE("of our own execution a bound is never more than the closed form, in t
       {"moe?layers=2&hidden=32&heads=4&kv_heads=4&ffn=64&vocab=64&seq=16&experts=4&top_k=2&capacity=125",
        DType::F32,
        "sgd",
-       {"dp=2,ep=2", "dp=4,ep=2,micro_batch=1", "dp=4,ep=4,tp=2", "dp=2,tp=2"}},
+       {"dp=2,ep=2", "dp=4,ep=2,micro_batch=1", "dp=4,ep=4,tp=2", "dp=2,tp=2"},
+       // Stages take equally long, and hold what they hold: a bound knows of one part in as many as there are. Where two of four experts
+       // are idle for every word that is least: 0.27 without stages, 0.19 with two, 0.13 with four.
+       0.19},
       {"resnet18?image=32&classes=10", DType::F32, "sgd", {"dp=2", "dp=4", "dp=2,spatial=2", "dp=8,bn=local", "dp=1,tp=2"}}};
   for (const auto& c : cases) {
     INFO(c.model << " " << name(c.dtype) << " " << c.optimizer);
@@ -161,7 +165,7 @@ TEST_CASE("of our own execution a bound is never more than the closed form, in t
     const auto sum = compare_bounds(*predictor, own_plans(c.splits));
     CHECK(sum.looked > 15);
     CHECK(sum.seconds / sum.looked > 0.4);  // worth its time
-    CHECK(sum.memory / sum.looked > 0.19);
+    CHECK(sum.memory / sum.looked > c.memory);
   }
 }
 
