@@ -69,10 +69,10 @@ void add_unusable_degrees(const PlannedModel& model, const plan::Plan& plan, std
 }
 
 void add_missing_operators(const graph::TrainingGraph& training, const plan::Plan& plan, std::vector<plan::Violation>& violations) {
-  const bool cuts_of_others = std::ranges::find(violations, "cuts", &plan::Violation::key) != violations.end();
-  if (plan.pp == 1 || cuts_of_others) return;
   auto parts = plan;
   parts.pp = plan::parts(plan::schedule_of(plan).placement, plan::pipeline_shape(plan, 1));
+  const bool cuts_of_others = !plan.cuts.empty() && static_cast<int>(plan.cuts.size()) != parts.pp - 1;
+  if (plan.pp == 1 || cuts_of_others) return;
   try {
     static_cast<void>(plan::assign_stages(training, parts, {}));
   } catch (const Refusal& refusal) {

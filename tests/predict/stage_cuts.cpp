@@ -30,14 +30,18 @@ class CutSetting {
     for (const auto& group : platform_.nodes) models_.emplace_back(group.device, costmodel::Calibration{}, std::string(name(type)));
   }
 
-  [[nodiscard]] double step(const std::string& plan) const {
-    Workload job{training_, dims_, platform_, backend_, models_.front(), std::string(name(type()))};
-    if (platform_.nodes.front().device.name != platform_.nodes.back().device.name)
-      for (const auto& model : models_) job.models.push_back(&model);
-    return lowered_predictor(job)->closed(plan::parse_plan(plan)).step.value();
+  [[nodiscard]] double step(const std::string& plan) const { return predictor()->closed(plan::parse_plan(plan)).step.value(); }
+  [[nodiscard]] std::vector<plan::Violation> violations(const std::string& plan) const {
+    return predictor()->violations(plan::parse_plan(plan));
   }
 
  private:
+  [[nodiscard]] std::unique_ptr<Predictor> predictor() const {
+    Workload job{training_, dims_, platform_, backend_, models_.front(), std::string(name(type()))};
+    if (platform_.nodes.front().device.name != platform_.nodes.back().device.name)
+      for (const auto& model : models_) job.models.push_back(&model);
+    return lowered_predictor(job);
+  }
   [[nodiscard]] DType type() const { return training_.graph[training_.parameters.front().value].type.dtype; }
 
   graph::TrainingGraph training_;
@@ -80,4 +84,16 @@ TEST_CASE("equal blocks with a small vocabulary are cut in the middle") {
   const CutSetting setting("gpt?layers=8&hidden=1024&heads=16&seq=512&vocab=256", DType::BF16, "dgx-h100", "dgx-h100");
   const std::string plan = "dp=8,pp=2,micro_batch=1";
   CHECK(setting.step(plan) == setting.step(plan + ",cuts=h.4.ln_1"));
+}
+
+TEST_CASE("beside what keeps a plan from being looked at further, the number of its cuts is not said") {
+  const CutSetting setting("gpt?layers=8&hidden=64&heads=4&seq=32&vocab=96", DType::F32, "dgx-h100", "dgx-h100");
+  for (const auto& [plan, key] : std::vector<std::pair<std::string, std::string>>{{"pp=3,cuts=h.1.ln_1", "cuts"},
+                                                                                  {"pp=3,cuts=h.1.ln_1,schedule=dualpipe", "schedule"},
+                                                                                  {"dp=2,pp=3,cuts=h.1.ln_1,shares=3:1:1", "shares"}}) {
+    INFO(plan);
+    const auto found = setting.violations(plan);
+    REQUIRE(found.size() == 1);
+    CHECK(found.front().key == key);
+  }
 }
