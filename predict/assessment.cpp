@@ -103,13 +103,16 @@ void check_host_memory(const Workload& job, const plan::Program& program) {
 
 int group_of(const Workload& job, int rank) { return platforms::place(job.platform, rank).group; }
 
-/// Are the first `ranks` devices of several kinds?
-bool differ(const Workload& job, int ranks) {
-  if (job.models.empty()) return false;
-  for (int rank = 1; rank < ranks; ++rank)
-    if (group_of(job, rank) != group_of(job, 0)) return true;
-  return false;
+std::vector<int> first_on_each_kind_of_node(const Workload& job, int ranks) {
+  std::vector<int> first;
+  std::set<int> known;
+  for (int rank = 0; rank < ranks; ++rank)
+    if (known.insert(group_of(job, rank)).second) first.push_back(rank);
+  return first;
 }
+
+/// Are the first `ranks` devices of several kinds?
+bool differ(const Workload& job, int ranks) { return !job.models.empty() && first_on_each_kind_of_node(job, ranks).size() > 1; }
 
 std::size_t replicas_axis(const plan::Program& program) {
   return static_cast<std::size_t>(std::ranges::find(program.axes, "dp", &plan::MeshAxisInfo::name) - program.axes.begin());
@@ -170,8 +173,12 @@ plan::LoweringOptions options_anywhere(const Workload& job, int threads) {
 plan::Program lowered(const Workload& job, const plan::Plan& plan, const PassListener& after_pass = {}) {
   auto options = options_anywhere(job, threads_per_rank(job.platform, plan.ranks()));
   const platforms::Fabric fabric(job.platform);
+  const auto members = first_on_each_kind_of_node(job, plan.ranks());
   options.links = [&](const plan::Program& mesh, std::size_t axis) {
-    return GroupLinks(mesh, job.platform, fabric, job.model).of({axis, 0});
+    GroupLinks links(mesh, job.platform, fabric, job.model);
+    std::vector<plan::CollectiveLinks> of_groups;
+    for (const int rank : members) of_groups.push_back(links.of({axis, rank}));
+    return of_groups;
   };
   options.stage_speeds = stage_speeds(job, plan);
   if (!job.models.empty()) options.device_of = [&](int rank) { return group_of(job, rank); };

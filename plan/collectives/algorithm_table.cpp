@@ -123,13 +123,18 @@ const CollectiveRow& collective(CollectiveKind kind, std::string_view name_of_ro
                  "'" + std::string(name_of_row) + "' is not known; known algorithms: " + (known.empty() ? "none" : known));
 }
 
-const CollectiveRow& best_collective(CollectiveKind kind, int ranks, Bytes size, const CollectiveLinks& links) {
+const CollectiveRow& best_collective(CollectiveKind kind, int ranks, Bytes size, std::span<const CollectiveLinks> of_groups) {
   constexpr double kTold = 1 - 1e-9;  // of rows that rounding alone tells apart, the first
   const CollectiveRow* best = nullptr;
-  for (const auto& row : collective_table())
-    if (row.kind == kind && !row.one_sided &&
-        (best == nullptr || row.closed_form(ranks, size, links) < kTold * best->closed_form(ranks, size, links)))
-      best = &row;
+  Seconds least;
+  for (const auto& row : collective_table()) {
+    if (row.kind != kind || row.one_sided) continue;
+    Seconds slowest;
+    for (const auto& links : of_groups) slowest = std::max(slowest, row.closed_form(ranks, size, links));
+    if (best != nullptr && slowest >= kTold * least) continue;
+    best = &row;
+    least = slowest;
+  }
   if (best == nullptr) throw InternalError("no algorithm for this kind of collective: " + std::string(name(kind)));
   return *best;
 }

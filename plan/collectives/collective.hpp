@@ -100,7 +100,12 @@ struct CollectiveRow {
 [[nodiscard]] std::span<const CollectiveRow> collective_table();
 /// Throws BadInput naming the algorithm and listing those of this kind.
 [[nodiscard]] const CollectiveRow& collective(CollectiveKind, std::string_view name);
-/// The row of least closed form, of those that send messages; the first of those that take equally long.
-[[nodiscard]] const CollectiveRow& best_collective(CollectiveKind, int ranks, Bytes size, const CollectiveLinks&);
+/// Of groups with other links that all take the same algorithm: the row with which the slowest of them is quickest, of those that send
+/// messages; the first of those that take equally long.
+[[nodiscard]] const CollectiveRow& best_collective(CollectiveKind, int ranks, Bytes size, std::span<const CollectiveLinks> of_groups);
+/// Of one group.
+[[nodiscard]] inline const CollectiveRow& best_collective(CollectiveKind kind, int ranks, Bytes size, const CollectiveLinks& links) {
+  return best_collective(kind, ranks, size, std::span(&links, 1));
+}
 
 }  // namespace rehearsal::plan

@@ -32,9 +32,9 @@ struct StageSpeed {
 struct LoweringOptions {
   int threads = 1;                         ///< of one rank
   std::int64_t bucket_bytes = 25'000'000;  ///< gradients are reduced in buckets of about this size
-  /// Links of the groups along one of a Program's axes: what is not named by the plan takes the algorithm whose closed form on them is
-  /// least, message by message. Absent: rings. The Program has ranks and axes, and no roles yet.
-  std::function<CollectiveLinks(const Program& mesh, std::size_t axis)> links;
+  /// Links of one group of every kind along one of a Program's axes: what is not named by the plan takes the algorithm whose closed form on
+  /// the slowest of them is least, message by message. Absent: rings. The Program has ranks and axes, and no roles yet.
+  std::function<std::vector<CollectiveLinks>(const Program& mesh, std::size_t axis)> links;
   std::shared_ptr<const graph::LogicalDims> dims;  ///< of this graph, when already inferred
   std::shared_ptr<RuleBook> rules;                 ///< of this graph, filled as plans ask; absent: found anew
   std::vector<StageSpeed> stage_speeds;            ///< of the slowest device of every stage; empty: all alike

@@ -29,7 +29,7 @@ struct LoweringContext {
   Recomputation recomputation;         ///< stashed results are dropped, too
   Stashing stashing;
   std::map<graph::NodeId, std::vector<graph::TensorId>> stashed_after;  ///< by the last node of the forward pass that uses them
-  std::vector<CollectiveLinks> links;                                   ///< [axis of the Program]; empty: not known
+  std::vector<std::vector<CollectiveLinks>> links;                      ///< [axis of the Program]; empty: not known
   std::vector<bool> of_weights;  ///< [node]: computed from weights alone; empty unless steps use weights of different ages
 };
 

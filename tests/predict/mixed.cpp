@@ -3,6 +3,7 @@
 
 #include "graph/zoo/zoo.hpp"
 #include "plan/batch_shares.hpp"
+#include "plan/collectives/collective.hpp"
 #include "platforms/catalog.hpp"
 #include "predict/collective_times.hpp"
 #include "predict/explain.hpp"
@@ -116,6 +117,19 @@ TEST_CASE("stages are cut by the speed of their devices") {
     INFO(quick_first);
     CHECK(std::max(busy[0], busy[1]) < 1.35 * std::min(busy[0], busy[1]));
     CHECK((nodes[quick_first ? 0 : 1] > nodes[quick_first ? 1 : 0]));
+  }
+}
+
+TEST_CASE("where groups of ranks have other links, what they sum by suits the slowest of them, whatever the order of the nodes") {
+  // Ranks of tp are those of one node: behind the A100's switch all are equally near, the V100's wires reach some others alone.
+  const Setting both({kQuick, kSlow}), turned({kSlow, kQuick});
+  const std::string plan = "dp=2,tp=8,shares=equal";
+  const double chosen = both.closed(plan).step.value();
+  CHECK(chosen == Approx(turned.closed(plan).step.value()).epsilon(0.001));
+  for (const auto& row : plan::collective_table()) {
+    if (row.kind != plan::CollectiveKind::AllReduce || row.one_sided) continue;
+    INFO(row.name);
+    CHECK(chosen <= 1.001 * both.closed(plan + ",allreduce=" + std::string(row.name)).step.value());
   }
 }
 
