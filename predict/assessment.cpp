@@ -8,14 +8,13 @@
 #include "base/join.hpp"
 #include "costmodel/constants.hpp"
 #include "costmodel/framework.hpp"
-#include "graph/op_schema.hpp"
 #include "plan/batch_shares.hpp"
 #include "plan/collectives/meetings.hpp"
-#include "plan/lowering/stage_work.hpp"
 #include "predict/bottleneck.hpp"
 #include "predict/checkpoint_size.hpp"
 #include "predict/group_links.hpp"
 #include "predict/memory_risk.hpp"
+#include "predict/stage_speeds.hpp"
 
 namespace rehearsal::predict {
 namespace {
@@ -118,48 +117,6 @@ std::size_t replicas_axis(const plan::Program& program) {
   return static_cast<std::size_t>(std::ranges::find(program.axes, "dp", &plan::MeshAxisInfo::name) - program.axes.begin());
 }
 
-/// What operators of a step reach on a device, each alone on the whole batch: in products with weights, and in what only moves memory.
-plan::StageSpeed speed_of_operators(const Workload& job, const costmodel::CostModel& model) {
-  double flops = 0, of_products = 0, bytes = 0, of_others = 0;
-  Seconds launch;
-  const auto& g = job.training.graph;
-  const auto of_scores = plan::nodes_of_scores(g);
-  for (std::size_t n = 0; n < g.nodes().size(); ++n) {
-    const auto& node = g.nodes()[n];
-    if (of_scores[node.forward == graph::NodeId::None ? n : graph::index(node.forward)]) continue;
-    const graph::NodeTypes types(g, node);
-    auto kernel = kernel_case({graph::schema(node), types.view(), {}}, 1);
-    const double seconds = model.kernel(kernel).seconds.value();
-    const bool is_product = kernel.family == graph::CostFamily::MatMul || kernel.family == graph::CostFamily::Convolution;
-    (is_product ? flops : bytes) += is_product ? kernel.work.flops.value() : kernel.work.bytes.value();
-    (is_product ? of_products : of_others) += seconds;
-    if (is_product || launch.value() > 0) continue;
-    kernel.work = {};
-    launch = model.kernel(kernel).seconds;
-  }
-  const double all = of_products + of_others;
-  return {FlopsPerSecond(flops > 0 ? flops / of_products : 1 / all), BytesPerSecond(bytes > 0 ? bytes / of_others : 1 / all), launch};
-}
-
-/// Of the slowest device of every stage; empty where there is one kind of device or one stage.
-std::vector<plan::StageSpeed> stage_speeds(const Workload& job, const plan::Plan& plan) {
-  if (plan.pp == 1 || !differ(job, plan.ranks())) return {};
-  std::vector<plan::StageSpeed> of_group;
-  for (const auto* model : job.models) of_group.push_back(speed_of_operators(job, *model));
-  std::vector<plan::StageSpeed> speeds(static_cast<std::size_t>(plan.pp), of_group.front());
-  int stride = 1;
-  for (const auto& axis : plan::mesh_of(plan))
-    if (axis.name == "pp") stride = axis.stride;
-  std::vector<bool> known(speeds.size(), false);
-  for (int rank = 0; rank < plan.ranks(); ++rank) {
-    const auto stage = static_cast<std::size_t>(rank / stride % plan.pp);
-    const auto& own = of_group[static_cast<std::size_t>(group_of(job, rank))];
-    if (!known[stage] || own.flops < speeds[stage].flops) speeds[stage] = own;
-    known[stage] = true;
-  }
-  return speeds;
-}
-
 /// What does not depend on where ranks are.
 plan::LoweringOptions options_anywhere(const Workload& job, int threads) {
   plan::LoweringOptions options;
@@ -180,7 +137,7 @@ plan::Program lowered(const Workload& job, const plan::Plan& plan, const PassLis
     for (const int rank : members) of_groups.push_back(links.of({axis, rank}));
     return of_groups;
   };
-  options.stage_speeds = stage_speeds(job, plan);
+  if (plan.pp > 1 && differ(job, plan.ranks())) options.stage_speeds = stage_speeds(job, plan);
   if (!job.models.empty()) options.device_of = [&](int rank) { return group_of(job, rank); };
   options.after_pass = after_pass;
   return plan::lower(job.training, plan, job.backend, options);

@@ -226,7 +226,7 @@ StageBalance work_of_stages(const graph::TrainingGraph& training, const Sharding
   StageBalance balance;
   if (step.speeds.empty()) balance.node_costs.push_back(times_of(g, loads));
   for (const auto& speed : step.speeds) balance.node_costs.push_back(times_of(g, loads, speed));
-  const double of_flop = step.speeds.empty() ? 1 : 1 / step.speeds.front().flops.value();
+  const double of_flop = step.speeds.empty() ? 1 : 1 / std::ranges::min(step.speeds, {}, &StageSpeed::flops).flops.value();
   balance.sending_costs.assign(g.tensors().size(), 0.0);
   for (std::size_t t = 0; t < g.tensors().size(); ++t) {
     const auto producer = g.tensors()[t].producer;

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "graph/zoo/layers.hpp"
+#include "plan/lowering/stage_work.hpp"
 #include "tests/catch.hpp"
 
 using namespace rehearsal;
@@ -106,6 +107,15 @@ TEST_CASE("what crosses a cut counts beside the longest stage") {
   const Costs uneven{{"n0", 5}, {"n1", 3}, {"n2", 2}, {"n3", 10}};
   CHECK(stages_with_messages(narrow, uneven, kPerByte) == std::vector{0, 0, 0, 1});
   CHECK(stages_with_messages(narrow, uneven, 5 * kPerByte) == std::vector{0, 0, 1, 1});
+}
+
+TEST_CASE("what crosses a cut between devices of two kinds costs the same, whichever stands first") {
+  const auto t = chain({8, 8, 8, 8});
+  const auto sharding = shard(t, {});
+  const StageSpeed quick{FlopsPerSecond(2e12), BytesPerSecond(2e10), Seconds(5e-6)}, slow{FlopsPerSecond(1e12), BytesPerSecond(1e10), {}};
+  const auto one = work_of_stages(t, sharding, {1, false, {quick, slow}}), other = work_of_stages(t, sharding, {1, false, {slow, quick}});
+  CHECK(one.sending_costs == other.sending_costs);
+  CHECK(one.node_costs.front() == other.node_costs.back());
 }
 
 TEST_CASE("gradients and updates are where their forward nodes are") {
