@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "graph/op_schema.hpp"
-#include "plan/lowering/stage_work.hpp"
+#include "plan/sharding/fusion.hpp"
 #include "predict/step_cost.hpp"
 
 namespace rehearsal::predict {
@@ -27,15 +27,15 @@ struct KernelSums {
 
 plan::StageSpeed speed_of_operators(const Workload& job, const costmodel::CostModel& model) {
   const auto& g = job.training.graph;
-  const auto of_scores = plan::nodes_of_scores(g);
+  auto whole = plan::shard(job.training, job.dims, {});
+  plan::fuse_attention(job.training, whole);
   KernelSums products, others;
   Seconds launches;
   double kernels = 0;
   for (std::size_t n = 0; n < g.nodes().size(); ++n) {
     const auto& node = g.nodes()[n];
     const auto& schema = graph::schema(node);
-    const bool inside = of_scores[node.forward == graph::NodeId::None ? n : graph::index(node.forward)];
-    if (inside || schema.family == graph::CostFamily::View) continue;
+    if (whole.fused_at(static_cast<graph::NodeId>(n)) != nullptr || schema.family == graph::CostFamily::View) continue;
     const graph::NodeTypes types(g, node);
     const auto kernel = kernel_case({schema, types.view(), {}}, 1);
     const bool is_product = kernel.family == graph::CostFamily::MatMul || kernel.family == graph::CostFamily::Convolution;

@@ -455,7 +455,8 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   warn_about_idle_keys(training, program);
   warn_about_statistics(training.graph, program);
   if (auto sentence = other_mathematics(plan); !sentence.empty()) program.warnings.push_back(std::move(sentence));
-  auto stages = cut_into_parts(training, sharding, program, backend, options);
+  if (plan.fuse == Fusion::Attention && backend.fuses_attention()) fuse_attention(training, *sharded);
+  auto stages = cut_into_parts(training, sharding, program, options);
   const auto pipeline = pipeline_of(training, plan, program.micro_batches, stages);
 
   LoweringContext context{training,    plan, backend, options, sharding, stages, pipeline, program, training.graph.consumers(),
@@ -465,8 +466,7 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   for (const auto& axis : axes) context.mesh_axis.push_back(axis_named(program.axes, axis.name));
   for (std::size_t a = 0; options.links && a < program.axes.size(); ++a) context.links.push_back(options.links(program, a));
   check_stages_of_rings(context);
-  if (plan.fuse == Fusion::Attention && backend.fuses_attention())
-    fuse_attention(training, *sharded, [&](NodeId a, NodeId b) { return run_together(context, a, b); });
+  split_apart(training.graph, *sharded, [&](NodeId a, NodeId b) { return run_together(context, a, b); });
   if (pipeline.schedule->asynchronous) context.of_weights = nodes_of_weights(training, sharding);
   set_kept_results(context);
   warn_about_stashes(context, program);

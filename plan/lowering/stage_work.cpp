@@ -8,47 +8,10 @@
 namespace rehearsal::plan {
 namespace {
 
-using graph::AttentionPart;
 using graph::Graph;
 using graph::NodeId;
 using graph::Phase;
 using graph::TensorId;
-
-/// From a softmax up to the product of queries and keys, and down to the product with values.
-class WayOfScores {
- public:
-  WayOfScores(const Graph& g, const std::vector<std::vector<NodeId>>& consumers) : g_(g), consumers_(consumers) {}
-
-  /// Empty where no product stands there.
-  [[nodiscard]] std::vector<NodeId> up(NodeId softmax) const {
-    std::vector<NodeId> way{softmax};
-    while (!is_product(way.back())) {
-      const auto& inputs = g_[way.back()].inputs;
-      const auto largest = inputs.empty() ? TensorId::None : std::ranges::max(inputs, {}, [&](TensorId t) { return bytes(t); });
-      if (largest == TensorId::None || g_[largest].producer == NodeId::None) return {};
-      way.push_back(g_[largest].producer);
-    }
-    return way;
-  }
-
-  [[nodiscard]] std::vector<NodeId> down(NodeId softmax) const {
-    std::vector<NodeId> way{softmax};
-    while (!is_product(way.back())) {
-      const auto& readers = consumers_[graph::index(g_[way.back()].outputs.front())];
-      const auto next = std::ranges::find_if(readers, [&](NodeId n) { return g_[n].phase == Phase::Forward; });
-      if (next == readers.end()) return {};
-      way.push_back(*next);
-    }
-    return way;
-  }
-
- private:
-  [[nodiscard]] bool is_product(NodeId n) const { return graph::schema(g_[n]).in_attention == AttentionPart::Product; }
-  [[nodiscard]] double bytes(TensorId t) const { return t == TensorId::None ? 0 : graph::size_of(g_[t].type).value(); }
-
-  const Graph& g_;
-  const std::vector<std::vector<NodeId>>& consumers_;
-};
 
 /// Usual devices, in products that they do meanwhile. What they reach, not what datasheets say: A100 and H100 do 140 and 240 while they
 /// move a byte in 16 bits, and 9 and 18 in 32 bits, as do server processors. Launching a kernel takes all of them about 5 us.
@@ -87,7 +50,6 @@ class StepLoad {
         owner_(g_.nodes().size(), NodeId::None) {
     for (const auto& p : training.parameters)
       if (p.gradient != TensorId::None) is_gradient_[graph::index(p.gradient)] = true;
-    if (step.fuses_attention) of_scores_ = nodes_of_scores(g_);
   }
 
   [[nodiscard]] std::vector<NodeLoad> all() {
@@ -150,7 +112,8 @@ class StepLoad {
     const auto work = work_on_rank(n);
     const NodeId owner = owner_[graph::index(n)];
     const bool no_kernel = graph::schema(g_[n]).family == graph::CostFamily::View;
-    const bool inside = !of_scores_.empty() && g_[n].phase != Phase::Update && of_scores_[graph::index(owner)];
+    // Of its scores nothing moves. What sums gradients of shared keys behind its kernel is left out as well.
+    const bool inside = g_[n].phase != Phase::Update && sharding_.fused_at(owner) != nullptr;
     const double times = sharding_.parts[graph::index(n)] == LoopPart::Inside ? step_.micro_batches : 1;
     NodeLoad load{owner, times * work.flops.value()};
     load.usual = usual_device(type_of_products(g_[n]));
@@ -181,7 +144,7 @@ class StepLoad {
   const Sharding& sharding_;
   const StepPasses& step_;
   Coordinates origin_;
-  std::vector<bool> is_gradient_, of_scores_;
+  std::vector<bool> is_gradient_;
   std::vector<NodeId> owner_;
 };
 
@@ -204,21 +167,6 @@ std::vector<double> times_of(const Graph& g, const std::vector<NodeLoad>& loads,
 
 }  // namespace
 
-std::vector<bool> nodes_of_scores(const Graph& g) {
-  const auto consumers = g.consumers();
-  const WayOfScores scores(g, consumers);
-  std::vector<bool> found(g.nodes().size(), false);
-  for (std::size_t n = 0; n < g.nodes().size(); ++n) {
-    const auto id = static_cast<NodeId>(n);
-    if (g[id].phase != Phase::Forward || graph::schema(g[id]).in_attention != AttentionPart::Softmax) continue;
-    const auto above = scores.up(id), below = scores.down(id);
-    if (above.empty() || below.empty()) continue;
-    for (const auto* way : {&above, &below})
-      for (const NodeId on_it : *way) found[graph::index(on_it)] = true;
-  }
-  return found;
-}
-
 StageBalance work_of_stages(const graph::TrainingGraph& training, const Sharding& sharding, const StepPasses& step) {
   StepLoad load(training, sharding, step);
   const auto& g = training.graph;
@@ -239,13 +187,13 @@ StageBalance work_of_stages(const graph::TrainingGraph& training, const Sharding
 }
 
 StageAssignment cut_into_parts(const graph::TrainingGraph& training, const Sharding& sharding, const Program& program,
-                               const Backend& backend, const LoweringOptions& options) {
+                               const LoweringOptions& options) {
   Plan cut = program.plan;
   const auto shape = pipeline_shape(cut, program.micro_batches);
   const auto& schedule = schedule_of(cut);
   cut.pp = parts(schedule.placement, shape);
   if (cut.pp == 1 || !cut.cuts.empty()) return assign_stages(training, cut, {});
-  StepPasses step{program.micro_batches, cut.fuse == Fusion::Attention && backend.fuses_attention()};
+  StepPasses step{program.micro_batches};
   const auto places = places_of_parts(schedule, shape);
   for (const auto& place : places)
     if (!options.stage_speeds.empty()) step.speeds.push_back(options.stage_speeds[static_cast<std::size_t>(place.stage)]);

@@ -11,7 +11,6 @@ namespace rehearsal::plan {
 /// How a step goes through the model.
 struct StepPasses {
   int micro_batches = 1;
-  bool fuses_attention = false;         ///< of its scores nothing moves
   std::vector<StageSpeed> speeds = {};  ///< of every part of the model; empty: all alike
 };
 
@@ -20,10 +19,6 @@ struct StepPasses {
 [[nodiscard]] StageBalance work_of_stages(const graph::TrainingGraph&, const Sharding&, const StepPasses&);
 
 /// The stages of a pipeline with as many stages as the program's plan cuts the model into parts.
-[[nodiscard]] StageAssignment cut_into_parts(const graph::TrainingGraph&, const Sharding&, const Program&, const Backend&,
-                                             const LoweringOptions&);
-
-/// The nodes between queries, keys and values on one side and the result on the other.
-[[nodiscard]] std::vector<bool> nodes_of_scores(const graph::Graph&);
+[[nodiscard]] StageAssignment cut_into_parts(const graph::TrainingGraph&, const Sharding&, const Program&, const LoweringOptions&);
 
 }  // namespace rehearsal::plan

@@ -4,6 +4,7 @@
 #include "plan/sharding/fusion.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <set>
@@ -417,16 +418,26 @@ class KernelFinder {
   TensorId scores_ = TensorId::None, result_gradient_ = TensorId::None;
 };
 
-/// Throws FusionObstacle where a pipeline stage ends within.
-void check_together(const FusedAttention& fused, const RunsTogether& together) {
-  for (const auto* nodes : {&fused.forward, &fused.backward})
-    for (const NodeId n : *nodes)
-      if (!together(nodes->front(), n)) throw FusionObstacle{"a pipeline stage ends within it"};
+bool all_together(const FusedAttention& fused, const RunsTogether& together) {
+  return std::ranges::all_of(std::array{&fused.forward, &fused.backward}, [&](const auto* nodes) {
+    return std::ranges::all_of(*nodes, [&](NodeId n) { return together(nodes->front(), n); });
+  });
+}
+
+NodeId softmax_of(const graph::Graph& g, const FusedAttention& fused) {
+  return *std::ranges::find(fused.forward, AttentionPart::Softmax, [&](NodeId n) { return graph::schema(g[n]).in_attention; });
+}
+
+void number_nodes(const graph::Graph& g, Sharding& sharding) {
+  sharding.fused_of_node.assign(sharding.fused.empty() ? 0 : g.nodes().size(), -1);
+  for (std::size_t f = 0; f < sharding.fused.size(); ++f)
+    for (const auto* nodes : {&sharding.fused[f].forward, &sharding.fused[f].backward})
+      for (const NodeId n : *nodes) sharding.fused_of_node[graph::index(n)] = static_cast<std::int32_t>(f);
 }
 
 }  // namespace
 
-void fuse_attention(const graph::TrainingGraph& training, Sharding& sharding, const RunsTogether& together) {
+void fuse_attention(const graph::TrainingGraph& training, Sharding& sharding) {
   const graph::Graph& g = training.graph;
   std::vector<std::vector<NodeId>> consumers;
   for (std::size_t n = 0; n < g.nodes().size(); ++n) {
@@ -436,18 +447,20 @@ void fuse_attention(const graph::TrainingGraph& training, Sharding& sharding, co
     if (consumers.empty()) consumers = g.consumers();
     KernelFinder finder(training, sharding, consumers);
     try {
-      if (!finder.find(id)) continue;
-      check_together(finder.result(), together);
-      sharding.fused.push_back(std::move(finder.result()));
+      if (finder.find(id)) sharding.fused.push_back(std::move(finder.result()));
     } catch (const FusionObstacle& obstacle) {
       sharding.not_fused.push_back({id, obstacle.reason});
     }
   }
-  if (sharding.fused.empty()) return;
-  sharding.fused_of_node.assign(g.nodes().size(), -1);
-  for (std::size_t f = 0; f < sharding.fused.size(); ++f)
-    for (const auto* nodes : {&sharding.fused[f].forward, &sharding.fused[f].backward})
-      for (const NodeId n : *nodes) sharding.fused_of_node[graph::index(n)] = static_cast<std::int32_t>(f);
+  number_nodes(g, sharding);
+}
+
+void split_apart(const graph::Graph& g, Sharding& sharding, const RunsTogether& together) {
+  const auto apart = std::ranges::stable_partition(sharding.fused, [&](const FusedAttention& f) { return all_together(f, together); });
+  for (const auto& fused : apart) sharding.not_fused.push_back({softmax_of(g, fused), "a pipeline stage ends within it"});
+  std::ranges::sort(sharding.not_fused, {}, &NotFused::softmax);
+  sharding.fused.erase(apart.begin(), apart.end());
+  number_nodes(g, sharding);
 }
 
 }  // namespace rehearsal::plan
