@@ -46,12 +46,17 @@ void ep(const PlanQuestion& q, Violations& v) {
     v.push_back({"ep", std::to_string(q.plan.ep) + " ranks do not divide " + std::to_string(q.limits.experts) + " experts",
                  "use a degree that divides them"});
   const int beside = q.plan.ep / q.plan.expert_ranks();
-  if (beside != 1 && beside != q.plan.cp && !q.plan.has_whole_experts())
-    v.push_back({"ep",
-                 std::to_string(q.plan.ep) + " ranks are no part of dp=" + std::to_string(q.plan.dp) + ",cp=" + std::to_string(q.plan.cp) +
-                     ",tp=" + std::to_string(q.plan.tp),
-                 "use a degree that divides dp, or one of its divisors times cp, or either times tp: experts are spread over replicas of "
-                 "everything else, or over all ranks of a stage"});
+  const bool over_tp = q.plan.has_whole_experts(), over_replicas = beside == 1 || beside == q.plan.cp;
+  if (over_replicas || (over_tp && q.profile.whole_experts)) return;
+  const auto ranks =
+      std::to_string(q.plan.ep) + " ranks are no part of dp=" + std::to_string(q.plan.dp) + ",cp=" + std::to_string(q.plan.cp);
+  const std::string fix = "use a degree that divides dp, or one of its divisors times cp";
+  if (q.profile.whole_experts)
+    v.push_back({"ep", ranks + ",tp=" + std::to_string(q.plan.tp),
+                 fix + ", or either times tp: experts are spread over replicas of everything else, or over all ranks of a stage"});
+  else
+    v.push_back({"ep", ranks + (over_tp ? ", and " + q.profile.name + " spreads experts over no ranks of tp" : ""),
+                 fix + ": experts are spread over replicas of everything else"});
 }
 
 void zero_group(const PlanQuestion& q, Violations& v) {

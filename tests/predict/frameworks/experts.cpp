@@ -1,9 +1,11 @@
 // Tokens that are spread unevenly over experts.
 
+#include <algorithm>
 #include <fstream>
 
 #include "base/error.hpp"
 #include "predict/frameworks/expert_load.hpp"
+#include "predict/frameworks/plan_rules.hpp"
 #include "tests/catch.hpp"
 #include "tests/predict/frameworks/sample.hpp"
 #include "tests/process.hpp"
@@ -306,6 +308,21 @@ TEST_CASE("experts that tensor parallelism does not split are whole, and spread 
   CHECK(plan::parse_plan("dp=4,cp=2,tp=2,ep=16").has_whole_experts());
   for (const auto* others : {"dp=8,tp=2,ep=8", "dp=4,cp=2,tp=2,ep=8", "dp=8,ep=8", "dp=12,ep=8"})
     CHECK(!plan::parse_plan(others).has_whole_experts());
+}
+
+TEST_CASE("frameworks that leave experts to replicas refuse to spread them over tensor parallelism, too") {
+  const auto platform = platforms::load("dgx-a100");
+  SplitLimits limits;
+  limits.experts = 8;
+  const auto refused = [&](const char* framework, const char* plan) {
+    const auto faults = plan_violations({plan::parse_plan(plan), *costmodel::find_framework(framework), platform, limits, 8});
+    for (const auto& fault : faults) CHECK(!contains("times tp").match(fault.remedy));  // would be refused, too
+    return std::ranges::count(faults, "ep", &plan::Violation::key);
+  };
+  for (const auto* framework : {"deepspeed", "megatron-deepspeed"})
+    for (const auto* plan : {"tp=4,dp=2,ep=8", "tp=2,dp=2,ep=8"}) CHECK(refused(framework, plan) == 1);
+  CHECK(refused("deepspeed", "tp=4,dp=2,ep=2") == 0);
+  CHECK(refused("megatron-core", "tp=4,dp=2,ep=8") == 0);
 }
 
 }  // namespace

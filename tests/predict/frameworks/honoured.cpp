@@ -164,8 +164,8 @@ TEST_CASE("Megatron-Core trains no experts under tp without sequence parallelism
   }
   CHECK_NOTHROW(Asked(kMoe, "pytorch").predictor->closed(without));
   // Four ranks of experts where there are two replicas: those of tp are some of them. Of three no ranks are left.
-  for (const auto* framework : {"megatron-core", "nemo", "torchtitan", "deepspeed"})
-    CHECK_NOTHROW(Asked(kMoe, framework).predictor->closed(plan::parse_plan("dp=2,tp=2,ep=4,sequence_parallel=on")));
+  const auto over_tp = plan::parse_plan("dp=2,tp=2,ep=4,sequence_parallel=on");
+  for (const auto* framework : {"megatron-core", "nemo", "torchtitan"}) CHECK_NOTHROW(Asked(kMoe, framework).predictor->closed(over_tp));
   CHECK_THROWS_WITH(Asked(kMoe, "nemo").predictor->closed(plan::parse_plan("dp=2,ep=4")),
                     contains("4 ranks are no part of dp=2,cp=1,tp=1"));
 }
