@@ -366,7 +366,9 @@ double StepTimer::interference() const {
 }
 
 bool has_fp8_weights(const costmodel::Precision& precision) {
-  return precision.arithmetic == costmodel::Arithmetic::Fp8 && precision.scaling != costmodel::Scaling::Row;
+  using costmodel::Scaling;
+  return precision.arithmetic == costmodel::Arithmetic::Fp8 &&
+         (precision.scaling == Scaling::Tensor || precision.scaling == Scaling::Block);
 }
 
 double gathered_bytes(const FrameworkJob& job, const costmodel::Precision& precision, bool of_block) {

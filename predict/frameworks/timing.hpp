@@ -137,7 +137,8 @@ class StepTimer {
   std::vector<PartTime> kept_parts_;  ///< where some blocks are not recomputed
 };
 
-/// Whether weights may be gathered in 8 bits: those of fp8 products, but for scales per row, which the backward pass needs per column.
+/// Whether weights may be gathered in 8 bits: those of fp8 products with scales per tensor or block. Scales along what a product sums over,
+/// per row or of 32 values (mxfp8), are other ones in the backward pass, which therefore needs the weights in 16 bits.
 [[nodiscard]] bool has_fp8_weights(const costmodel::Precision&);
 /// Bytes of one gathered parameter, of a block that repeats (fp8 products are there) or of what is around the blocks.
 [[nodiscard]] double gathered_bytes(const FrameworkJob&, const costmodel::Precision&, bool of_block);

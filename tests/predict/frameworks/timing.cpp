@@ -226,8 +226,8 @@ TEST_CASE("sharded gradients are summed in 32 bits where a recipe or the framewo
 }
 
 TEST_CASE("weights of fp8 products are gathered in 8 bits where a recipe or the framework says so") {
-  const auto bytes = [](const char* framework, const char* precision, std::optional<bool> said) {
-    Sample s("zoo:gpt?layers=2&hidden=256&heads=4&seq=128&vocab=1000&batch=1", platforms::load("dgx-h100"), framework, precision);
+  const auto bytes = [](const char* framework, const char* precision, std::optional<bool> said, const char* platform = "dgx-h100") {
+    Sample s("zoo:gpt?layers=2&hidden=256&heads=4&seq=128&vocab=1000&batch=1", platforms::load(platform), framework, precision);
     s.job.plan = plan::parse_plan("dp=8,zero=1");
     s.job.recipe.fp8_gather = said;
     return s.ask([](const StagedStep& step) { return step.lanes.front().timers.front()->gathered_bytes(); });
@@ -240,7 +240,9 @@ TEST_CASE("weights of fp8 products are gathered in 8 bits where a recipe or the 
   CHECK(bytes("megatron-core", "fp8", {}) == 2);
   CHECK(bytes("torchtitan", "fp8", {}) == Approx(mean));  // as it does
   CHECK(bytes("torchtitan", "fp8", false) == 2);
-  CHECK(bytes("torchtitan", "fp8-rowwise", true) == 2);  // the backward pass needs them with scales per column
+  CHECK(bytes("torchtitan", "fp8-rowwise", true) == 2);           // the backward pass needs them with scales per column
+  CHECK(bytes("megatron-core", "mxfp8", true, "dgx-b200") == 2);  // the same of 32 values
+  CHECK(bytes("megatron-core", "fp8", true, "dgx-b200") == Approx(mean));
   CHECK(bytes("torchtitan", "bf16", true) == 2);
 }
 
