@@ -117,10 +117,12 @@ Flow::Flow(const graph::Graph& g) : graph_(&g), marks_(g.tensors().size()), read
   steps_of_.assign(forward, 0);
   in_cell_.assign(forward, false);
   between_experts_.assign(forward, false);
+  of_adapter_.assign(forward, false);
   mark_origins();
   find_cores();
   find_recurrences();
   find_gates_of_experts();
+  find_adapters();
   find_slots();
 }
 
@@ -391,6 +393,37 @@ void Flow::find_gates_of_experts() {
     }
     if (!of_experts_alone) continue;
     for (const auto n : between) between_experts_[n] = true;
+  }
+}
+
+/// The product with weights that made a tensor, maybe scaled, converted or beside a stored bias since; nullptr: none did.
+const graph::Node* Flow::scaled_product(TensorId t) const {
+  const auto* from = origin(t);
+  const auto stored = [&](TensorId operand) { return !activation(operand) && !gradient(operand); };
+  while (from != nullptr && (multiplies(*from) || is_linear(*from))) {
+    const auto& inputs = from->inputs;
+    const auto scaled = std::ranges::find_if(inputs, [&](TensorId operand) { return activation(operand); });
+    if (scaled == inputs.end() || std::ranges::count_if(inputs, stored) + 1 != std::ssize(inputs)) return nullptr;
+    from = origin(*scaled);
+  }
+  return from != nullptr && weight_product(*this, *from) ? from : nullptr;
+}
+
+/// y = x W + scale (x A) B, of which W is not trained and A and B are.
+void Flow::find_adapters() {
+  if (!has_frozen_) return;
+  const auto trained = [&](const graph::Node* product) { return product != nullptr && gradient(product->inputs[1]); };
+  const auto mark = [&](const graph::Node& product) { of_adapter_[static_cast<std::size_t>(&product - graph_->nodes().data())] = true; };
+  for (std::size_t n = 0; n < of_adapter_.size(); ++n) {
+    const auto& sum = graph_->nodes()[n];
+    if (!is_sum(sum)) continue;
+    for (const std::size_t side : {0, 1}) {
+      const auto* outer = scaled_product(sum.inputs[side]);
+      const auto* frozen = scaled_product(sum.inputs[1 - side]);
+      if (!trained(outer) || frozen == nullptr || trained(frozen)) continue;
+      const auto* inner = scaled_product(outer->inputs[0]);
+      if (trained(inner)) mark(*inner), mark(*outer);
+    }
   }
 }
 

@@ -47,6 +47,9 @@ class Flow {
   [[nodiscard]] bool between_experts(std::size_t node) const { return between_experts_[node]; }
   /// The same of all that reads a tensor.
   [[nodiscard]] bool read_between_experts(graph::TensorId) const;
+  /// Whether a node is one of the two products of a low-rank adapter: what they make one after the other is added to what weights make
+  /// that are not trained (graph/adapters.hpp).
+  [[nodiscard]] bool of_adapter(std::size_t node) const { return of_adapter_[node]; }
   /// Whether its rows are places for tokens at experts, those that stay empty among them.
   [[nodiscard]] bool of_slots(graph::TensorId t) const { return slots_[graph::index(t)]; }
   [[nodiscard]] bool has_convolution() const { return has_convolution_; }
@@ -69,13 +72,15 @@ class Flow {
   [[nodiscard]] std::vector<std::size_t> neighbours(std::size_t node, bool backwards) const;
   bool mark_cell(std::size_t product, std::size_t target, bool backwards);
   void find_gates_of_experts();
+  [[nodiscard]] const graph::Node* scaled_product(graph::TensorId) const;
+  void find_adapters();
   void find_slots();
 
   const graph::Graph* graph_;
   std::vector<std::uint8_t> marks_;
   std::vector<int> readers_;
   std::vector<int> core_of_, steps_of_;
-  std::vector<bool> in_cell_, between_experts_;
+  std::vector<bool> in_cell_, between_experts_, of_adapter_;
   std::vector<bool> slots_;  ///< by tensor
   bool recurrent_ = false;
   std::vector<AttentionCore> cores_;

@@ -33,7 +33,6 @@ constexpr PassTable kImageFanIn{{{0, 3, 0, 1}, {0, 2, 0, 1}, {0, 1, 0, 0}}};
 constexpr PassTable kFanIn{{{0, 3, 0, 1}, {0, 3, 0, 1}, {0, 1.5, 0, 1}}};
 constexpr PassTable kDropout{{{2.5, 2.5, 1, 1}, {2.5, 2.5, 1, 1}, {0.5, 2.5, 0, 1}}};
 constexpr double kStridedShare = 0.25;  // of a transposition's traffic when fused attention reads strided operands
-constexpr std::int64_t kLowRank = 128;  // sides of adapters' weights that are below it
 constexpr double kSingle = 4;           // bytes of a value in 32 bits
 constexpr double kMaskPass = 0.5;       // a byte per 16-bit element
 
@@ -235,13 +234,6 @@ bool RowCollector::weighs_experts(const graph::Node& node) const {
   });
 }
 
-/// Whether a product's weight is one of two of low rank beside a matrix that is not trained.
-bool RowCollector::is_adapter(const graph::Node& node) const {
-  if (!weight_product(flow(), node) || graph()[node.inputs[1]].role != graph::TensorRole::Parameter) return false;
-  const auto& shape = graph()[node.inputs[1]].type.shape;
-  return flow().has_frozen() && std::ranges::min(shape) < kLowRank;
-}
-
 /// What the backward pass of a node reads again.
 void RowCollector::keep_operands(const graph::Node& node) {
   const auto& schema = graph::schema(node);
@@ -251,7 +243,7 @@ void RowCollector::keep_operands(const graph::Node& node) {
     for (const auto t : operands_of(node)) keep_quantised(t);
     return;
   }
-  if (s_.job.profile.adapters_in_fp32 && is_adapter(node)) {
+  if (s_.job.profile.adapters_in_fp32 && flow().of_adapter(node_)) {
     part_.kept.others += kSingle * s_.elements(node.inputs[0]);
     return;
   }

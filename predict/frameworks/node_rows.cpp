@@ -290,6 +290,13 @@ double RowCollector::keys_computed(const AttentionCore& core, double all) const 
   return all;
 }
 
+/// Whether the weight behind an attention is trained, and no adapter beside it: its gradient needs what the attention makes.
+bool RowCollector::trains_projection(const graph::Node& second) const {
+  const auto* reader = flow().only_reader(second.outputs[0]);
+  if (reader != nullptr && graph::schema(*reader).name == "Transpose") reader = flow().only_reader(reader->outputs[0]);
+  return reader != nullptr && weight_product(flow(), *reader) && flow().gradient(reader->inputs[1]);
+}
+
 void RowCollector::fused_attention(const AttentionCore& core) {
   const auto& first = graph().nodes()[core.first_product];
   const auto& second = graph().nodes()[core.second_product];
@@ -310,9 +317,10 @@ void RowCollector::fused_attention(const AttentionCore& core) {
   forward({RateKind::FlashAttention, work, 4 * bytes, 1, 1});
   backward({RateKind::FlashAttention, kFlashBackwardWork * work, 8 * bytes, 1, 3});
   for (const auto t : {first.inputs[0], first.inputs[1], second.inputs[1]}) keep(t);
-  // Its backward pass reads its result, too, which the projection behind it keeps, unless that keeps it in 8 bits, or in 32.
-  const bool apart =
-      s_.precision.quantised() ? s_.job.profile.keeps_quantised_operands : s_.job.profile.adapters_in_fp32 && flow().has_frozen();
+  // Its backward pass reads its result, too, which the projection behind it keeps, unless that keeps it in 8 bits, or not at all but for an
+  // adapter in 32.
+  const bool apart = s_.precision.quantised() ? s_.job.profile.keeps_quantised_operands
+                                              : s_.job.profile.adapters_in_fp32 && flow().has_frozen() && !trains_projection(second);
   if (apart) keep(second.outputs[0]);
 }
 

@@ -78,6 +78,7 @@ class RowCollector {
   void attention_product(const graph::Node&);
   [[nodiscard]] double keys_computed(const AttentionCore&, double all) const;
   void fused_attention(const AttentionCore&);
+  [[nodiscard]] bool trains_projection(const graph::Node& second) const;
   void scores(const AttentionCore&);
   void convolution(const graph::Node&);
   void dense_convolution(const graph::Node&);
@@ -101,7 +102,6 @@ class RowCollector {
   [[nodiscard]] graph::TensorId source_of(graph::TensorId) const;
   [[nodiscard]] bool wanted_again(const graph::Node&, graph::TensorId) const;
   [[nodiscard]] bool gates(const graph::Node&) const;
-  [[nodiscard]] bool is_adapter(const graph::Node&) const;
   [[nodiscard]] bool weighs_experts(const graph::Node&) const;
 
   void dense_product(const graph::Node&, const costmodel::MatmulShape&, Gradients);

@@ -67,6 +67,25 @@ TEST_CASE("adapters of 32 bits keep what they read in 32 bits") {
   CHECK(trained.memory().activations == all);
 }
 
+TEST_CASE("adapters are what is added to products of frozen weights, whatever their rank") {
+  const std::string wide = "zoo:gpt?layers=2&hidden=256&heads=4&seq=32&vocab=1000&batch=2";
+  for (const std::int64_t rank : {16, 127, 128, 256}) {
+    CAPTURE(rank);
+    Sample s(graph::with_adapters(graph::zoo::build(wide), {rank, 2.0 * static_cast<double>(rank), {"*attn*"}}).graph,
+             platforms::load("dgx-a100"), "transformers");
+    const double single = sample::block_of(s.parts()).kept.all();
+    s.profile.adapters_in_fp32 = false;
+    // As above, of 256 values and of the rank's.
+    CHECK(single - sample::block_of(s.parts()).kept.all() ==
+          Approx(64 * ((4 - 2) * (256 + 256 + 2.0 * static_cast<double>(rank)) + 2 * 256)));
+  }
+  // Matrices of 64 that are trained beside frozen ones are none.
+  Sample s(sample::with_frozen(kSmall, "*mlp*"), platforms::load("dgx-a100"), "transformers");
+  const double kept = sample::block_of(s.parts()).kept.all();
+  s.profile.adapters_in_fp32 = false;
+  CHECK(sample::block_of(s.parts()).kept.all() == kept);
+}
+
 TEST_CASE("what torchtitan gathers of a split sequence waits whole, unless products gather it themselves") {
   Sample s("zoo:llama?layers=4&hidden=64&heads=4&kv_heads=4&ffn=256&seq=32&vocab=1000&batch=2", platforms::load("dgx-h100"), "torchtitan");
   s.job.plan.tp = 4, s.job.plan.sequence_parallel = true;
