@@ -40,7 +40,7 @@ struct Recipe {
   bool channels_last_single = false;  ///< the same for 32-bit tensors
   double power_limit = 0;             ///< watts a device may draw; 0: what its datasheet says
   bool stage_clocks = false;          ///< devices of stages that wait for others run at lower clocks
-  bool momentum = true;               ///< SGD and LARS keep one; torch.optim.SGD does not unless it is told to
+  bool momentum = true;               ///< sgd, lars and rmsprop keep one; PyTorch's do not unless they are told to
   /// A hyperparameter that is 0; empty: none is.
   [[nodiscard]] std::string_view without() const { return momentum ? "" : "momentum"; }
 };

@@ -10,7 +10,6 @@
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
 #include "base/text_lines.hpp"
-#include "graph/optimizer.hpp"
 #include "predict/frameworks/flow.hpp"
 #include "predict/frameworks/timing.hpp"
 
@@ -128,7 +127,7 @@ constexpr RecipeRow kRecipe[] = {
     {"fp8_gather", "on|off", "sharded weights of fp8 products are gathered in 8 bits (default: as the framework does)",
      set_switch<&Recipe::fp8_gather>},
     {"keeps_gathered", "on|off", "zero=3 gathers once for both passes (SHARD_GRAD_OP)", set_switch<&Recipe::keeps_gathered>},
-    {"momentum", "on|off", "sgd and lars keep a momentum", set_switch<&Recipe::momentum>},
+    {"momentum", "on|off", "sgd, lars and rmsprop keep a momentum", set_switch<&Recipe::momentum>},
     {"offload_layers", "N", "blocks that offload=activations moves (default: all)", set_offloaded_blocks},
     {"packed", "tokens|FILE", "sequences are documents of that length, or of the lengths in FILE (one a line), that do not see each other",
      set_packed},
@@ -210,13 +209,22 @@ void add_idle_recomputation(const FrameworkJob& job, const ModelParts& model, st
 
 namespace {
 
-/// Whether the optimizer keeps something that it keeps only with a hyperparameter which the recipe sets to 0.
-bool can_do_without(const Recipe& recipe) {
-  const auto& slots = graph::optimizer_row(recipe.optimizer).slots;
-  return std::ranges::any_of(slots, [&](const auto& slot) { return slot.only_with == recipe.without(); });
+/// Whether an optimizer keeps something only where a hyperparameter is not 0.
+bool keeps_only_with(std::string_view optimizer, std::string_view hyperparameter) {
+  const auto& slots = graph::optimizer_row(optimizer).slots;
+  return std::ranges::any_of(slots, [&](const auto& slot) { return slot.only_with == hyperparameter; });
 }
 
 }  // namespace
+
+void take_hyperparameters(Recipe& recipe, const graph::OptimizerSettings& optimizer) {
+  constexpr std::string_view kName = "momentum";
+  const auto given = optimizer.values.find(std::string(kName));
+  if (given == optimizer.values.end() || !keeps_only_with(optimizer.name, kName)) return;
+  if (given->second == 0) recipe.momentum = false;
+  if (given->second != 0 && !recipe.momentum)
+    throw BadInput("--recipe momentum=off", "is none beside a momentum of " + optimizer.name + " above 0; leave one of them out");
+}
 
 std::vector<std::string> choices_without_effect(const FrameworkJob& job, const ModelParts& model) {
   const auto& recipe = job.recipe;
@@ -232,7 +240,8 @@ std::vector<std::string> choices_without_effect(const FrameworkJob& job, const M
   add(recipe.tensor_overlap.value_or(false), "tensor_overlap", plan.tp > 1, "nothing is split by tensors (tp=1)");
   add(recipe.parallel_blocks, "parallel_blocks", plan.tp > 1, "nothing is summed over tp (tp=1)");
   add(recipe.keeps_gathered, "keeps_gathered", plan.zero == 3, "parameters are gathered under zero=3 alone");
-  add(!recipe.momentum, "momentum", can_do_without(recipe), recipe.optimizer + " has no momentum that it could do without");
+  add(!recipe.momentum, "momentum", keeps_only_with(recipe.optimizer, recipe.without()),
+      recipe.optimizer + " has no momentum that it could do without");
   add(recipe.stage_clocks, "power=stages", plan.pp > 1, "there is one stage (pp=1)");
   add(recipe.longest_document > 0, "packed", model.fused_attention, "attention is in parts, which compute all pairs of a sequence");
   add(recipe.chunked_loss, "chunked_loss", !model.image, "an image network's logits are few");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/graph.hpp"
+#include "graph/optimizer.hpp"
 #include "predict/frameworks/framework_job.hpp"
 #include "predict/frameworks/model_part.hpp"
 
@@ -23,6 +24,10 @@ struct RecipeRow {
 /// "KEY=VALUE,...". Throws BadInput naming `where` and the key or value that is unknown, with the nearest one, or a key that stands twice;
 /// or naming file and line of lengths that cannot be read.
 [[nodiscard]] Recipe parse_recipe(std::string_view where, const std::string& text);
+
+/// Takes from numbers of the optimizer that were given what the recipe says of it: a momentum of 0 is `momentum=off`. Throws BadInput where
+/// the recipe leaves out a momentum that they give.
+void take_hyperparameters(Recipe&, const graph::OptimizerSettings&);
 
 /// Throws Refusal naming a choice that means nothing for the model (weights that are not trained where all are, experts or attention where
 /// there are none, documents longer than a sequence) or for a device of the platform (a limit of power beyond what it draws).

@@ -182,9 +182,9 @@ TEST_CASE("recomputation, offloading and captured steps that would change nothin
 
 TEST_CASE("choices of a recipe that change nothing of a plan are named") {
   const std::string job = std::string("estimate ") + kDecoder + " --batch 32 --dtype bf16 --platform dgx-a100 --framework ";
-  for (const auto& [framework, recipe] : {std::pair{"megatron-core", "tensor_overlap=on"}, std::pair{"megatron-core", "keeps_gathered=on"},
-                                          std::pair{"megatron-core", "power=stages"}, std::pair{"megatron-core", "fp8_gather=on"},
-                                          std::pair{"pytorch", "packed=64"}}) {
+  for (const auto& [framework, recipe] :
+       {std::pair{"megatron-core", "tensor_overlap=on"}, std::pair{"megatron-core", "keeps_gathered=on"},
+        std::pair{"megatron-core", "power=stages"}, std::pair{"megatron-core", "fp8_gather=on"}, std::pair{"pytorch", "packed=64"}}) {
     const auto said = rehearse(job + framework + " --plan dp=8 --recipe " + recipe);
     CHECK(said.status == 0);
     CHECK_THAT(said.err, contains("has no effect"));
@@ -198,6 +198,17 @@ TEST_CASE("choices of a recipe that change nothing of a plan are named") {
     CHECK_THAT(said.err, contains("--recipe fp32_reduction has no effect") && contains("zero=3"));
   }
   CHECK_THAT(rehearse(job + "torchtitan --plan dp=8,zero=3 --recipe fp32_reduction=off").err, !contains("has no effect"));
+}
+
+TEST_CASE("a momentum of 0 is the recipe's momentum=off, and one above 0 contradicts it") {
+  const std::string job = "estimate 'zoo:resnet18?image=64' --batch 8 --platform dgx-a100 --framework pytorch --format json --plan dp=1";
+  const auto memory = [&](const char* options) { return result_of(rehearse(job + options)).at("memory_bytes").at("value").get<double>(); };
+  const double kept = memory(" --optimizer sgd"), none = memory(" --optimizer sgd --recipe momentum=off");
+  CHECK(none < kept);
+  CHECK(memory(" --optimizer sgd --momentum 0.9") == kept);
+  CHECK(memory(" --optimizer sgd --momentum 0") == none);
+  CHECK(memory(" --optimizer sgd:momentum=0") == none);
+  check_failure(rehearse(job + " --optimizer sgd --momentum 0.9 --recipe momentum=off"), 1, {"momentum=off", "leave one of them out"});
 }
 
 TEST_CASE("values that are to be found are answered where values that are written are") {

@@ -97,6 +97,22 @@ TEST_CASE("names in a recipe may be written in any case") {
   CHECK_THROWS_WITH(parse_recipe("--recipe", "fused_kernels=maybe"), contains("write fused_kernels=on|off"));
 }
 
+TEST_CASE("a momentum of the optimizer's and one of the recipe's are the same") {
+  const auto recipe = [](const char* text, const graph::OptimizerSettings& optimizer) {
+    auto said = parse_recipe("--recipe", text);
+    take_hyperparameters(said, optimizer);
+    return said.momentum;
+  };
+  for (const auto* optimizer : {"sgd", "lars", "rmsprop"}) {
+    CHECK(recipe("", {optimizer, {}}));
+    CHECK(!recipe("", {optimizer, {{"momentum", 0.0}}}));
+    CHECK(recipe("", {optimizer, {{"momentum", 0.9}}}));
+    CHECK(!recipe("momentum=off", {optimizer, {{"momentum", 0.0}}}));
+    CHECK_THROWS_WITH(recipe("momentum=off", {optimizer, {{"momentum", 0.9}}}), contains("momentum=off") && contains(optimizer));
+  }
+  CHECK(recipe("", {"adam", {{"momentum", 0.0}}}));  // has none to do without
+}
+
 TEST_CASE("offloading wants a link to the host and the speed of its memory") {
   auto platform = platforms::load("dgx-a100");
   const auto& profile = *costmodel::find_framework("pytorch");
