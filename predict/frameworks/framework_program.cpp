@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "plan/lowering/lowering.hpp"
+#include "predict/frameworks/groups.hpp"
 #include "predict/frameworks/memory.hpp"
 #include "predict/frameworks/priced_role.hpp"
 #include "predict/frameworks/program_axes.hpp"
@@ -156,6 +157,7 @@ class RoleWriter : private PricedRole {
   struct GradientSum {
     double elements = 0, seconds = 0, of_copies = 0;
     When copies = When::Always;  ///< of those, when the gradients of every micro-batch are summed
+    bool of_experts = false;     ///< that ranks share out: over those that have copies of them
   };
   [[nodiscard]] GradientSum gradient_sum(double elements) const {
     return {elements, timer_.reduction(elements), timer_.sum_of_copies(elements)};
@@ -169,11 +171,11 @@ class RoleWriter : private PricedRole {
       return emit(body, std::move(i), alone(seconds));
     };
     const bool whole = sums_whole_gradients(job_);
-    const auto place = emitted(whole ? CollectiveKind::AllReduce : CollectiveKind::ReduceScatter, whole ? axes_.replicas() : axes_.shards(),
+    const auto shards = sum.of_experts ? axes_.expert_copies() : axes_.shards();
+    const auto place = emitted(whole ? CollectiveKind::AllReduce : CollectiveKind::ReduceScatter, whole ? axes_.replicas() : shards,
                                sum.elements, sum.seconds - sum.of_copies);
     if (sum.of_copies <= 0) return place;
-    const double parts = static_cast<double>(job_.plan.shard_ranks()) * job_.plan.cp;
-    const auto copied = emitted(CollectiveKind::AllReduce, axes_.copies(), sum.elements / parts, sum.of_copies);
+    const auto copied = emitted(CollectiveKind::AllReduce, axes_.copies(), sum.elements / sharding_ranks(job_.plan), sum.of_copies);
     auto& instruction = role_.bodies[body].instructions[copied.instruction];
     if (instruction.when == When::Always) instruction.when = sum.copies;
     return copied;
@@ -316,10 +318,17 @@ class RoleWriter : private PricedRole {
     if (backward) std::ranges::reverse(units);
     const bool ahead = job_.profile.gathers_layerwise && overlaps(job_), gathers = !backward || !job_.recipe.keeps_gathered;
     const auto gather = [&](const Unit& unit, std::optional<Dependency> after) {
-      auto i = collective_instruction(CollectiveKind::AllGather, axes_.shards(), time_of(unit).gather_bytes, Stream::Collective);
-      if (after) i.after = {*after};
-      i.node = node(unit, 0);
-      return emit(body, std::move(i), alone(time_of(unit).gather));
+      const auto& time = time_of(unit);
+      const auto emitted = [&](std::uint8_t axis, double bytes, double seconds) {
+        auto i = collective_instruction(CollectiveKind::AllGather, axis, bytes, Stream::Collective);
+        if (after) i.after = {*after};
+        i.node = node(unit, 0);
+        return emit(body, std::move(i), alone(seconds));
+      };
+      const auto place = emitted(axes_.shards(), time.gather_bytes, time.gather - time.experts.gather);
+      if (time.experts.gather <= 0) return place;
+      after = place;
+      return emitted(axes_.expert_copies(), time.experts.gather_bytes, time.experts.gather);
     };
     std::optional<Dependency> ready;
     if (gathers && !units.empty()) ready = gather(units.front(), backward ? last_of_forward_ : std::nullopt);
@@ -338,7 +347,14 @@ class RoleWriter : private PricedRole {
 
   std::optional<Dependency> scatter(std::uint16_t body, const Unit& unit, std::optional<Dependency> ready, bool ahead) {
     const auto& time = time_of(unit);
-    const auto place = emit_sum(body, {part_of(unit).weights.trained, time.scatter, time.sum_of_copies}, beside_backward());
+    const auto& experts = time.experts;
+    auto like = beside_backward();
+    auto place =
+        emit_sum(body, {part_of(unit).weights.trained - experts.gradients, time.scatter - experts.scatter, time.sum_of_copies}, like);
+    if (experts.scatter > 0) {
+      like.after = {place};
+      place = emit_sum(body, {.elements = experts.gradients, .seconds = experts.scatter, .of_experts = true}, like);
+    }
     reductions_.push_back(place);
     return ahead ? ready : std::optional(place);
   }

@@ -131,6 +131,7 @@ std::vector<GroupAxes> axes_of_groups(const plan::Plan& plan) {
   if (!experts_are_carved(plan)) all.push_back({&RankGroups::expert, expert_axes(plan)});
   all.push_back({&RankGroups::shards, plan.has_shard_groups() ? Names{"shard", "ep", "cp"} : replicas});
   if (plan.has_shard_groups()) all.push_back({&RankGroups::copies, {"dp"}});
+  all.push_back({&RankGroups::expert_copies, axes_of_expert_copies(plan)});
   return all;
 }
 
@@ -222,6 +223,15 @@ class MixedGroups {
 
 bool are_alike(const platforms::NodeGroup& a, const platforms::NodeGroup& b) {
   return a.devices == b.devices && a.device == b.device && a.intra == b.intra && a.nic == b.nic;
+}
+
+int sharding_ranks(const plan::Plan& plan) { return (plan.has_shard_groups() ? plan.shard_ranks() : plan.dp) * plan.cp; }
+
+int expert_copies(const plan::Plan& plan) { return sharding_ranks(plan) * (plan.has_whole_experts() ? plan.tp : 1) / plan.ep; }
+
+std::vector<std::string_view> axes_of_expert_copies(const plan::Plan& plan) {
+  if (plan.ep == 1) return plan.has_shard_groups() ? Names{"shard", "cp"} : Names{"dp", "cp"};
+  return expert_copies(plan) == plan.dp / plan.expert_ranks() ? Names{"dp"} : Names{"dp", "cp"};
 }
 
 std::map<StagePlace, RankGroups> groups_by_place(const platforms::Platform& platform, const plan::Plan& plan) {

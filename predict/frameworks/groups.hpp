@@ -1,5 +1,6 @@
 #pragma once
 #include <map>
+#include <string_view>
 #include <vector>
 
 #include "costmodel/collective_library.hpp"
@@ -23,11 +24,19 @@ struct RankGroups {
   PlacedGroup tensor, context, expert;
   PlacedGroup replicas;               ///< that sum their gradients: data and context parallel ones
   PlacedGroup shards, copies;         ///< of these: over which `zero` shards, and those that have the same part of it
+  PlacedGroup expert_copies;          ///< that have a rank's experts: over which `zero` shards those
   bool stages_between_nodes = false;  ///< a stage and the next one on nodes of this kind are on different nodes
   int nodes_of_stage = 1;             ///< that send to the next one
   int nodes = 1;                      ///< that the plan uses
   friend bool operator==(const RankGroups&, const RankGroups&) = default;
 };
+
+/// Ranks over which `zero` shards what every replica has.
+[[nodiscard]] int sharding_ranks(const plan::Plan&);
+/// Ranks that have copies of a rank's experts, itself included, over which `zero` shards those; 1: every rank has its own experts whole.
+[[nodiscard]] int expert_copies(const plan::Plan&);
+/// The axes of a mesh along which they lie: `dp`, and `cp` unless that shares the experts out.
+[[nodiscard]] std::vector<std::string_view> axes_of_expert_copies(const plan::Plan&);
 
 /// A stage of a pipeline on one kind of nodes.
 struct StagePlace {

@@ -5,6 +5,8 @@
 #include <limits>
 #include <numeric>
 
+#include "predict/frameworks/groups.hpp"
+
 namespace rehearsal::predict::frameworks {
 namespace {
 
@@ -152,16 +154,16 @@ class StageMemory {
   void add_states(RankMemory& m) const {
     const auto bytes = state_bytes(job_, precision_);
     const bool gathers = gathers_every_pass(job_);
-    const double replicas = static_cast<double>(job_.plan.has_shard_groups() ? job_.plan.shard_ranks() : job_.plan.dp) * job_.plan.cp;
+    const double replicas = sharding_ranks(job_.plan);
     // fp32 values that are sharded with the optimizer, beside a gathered copy in the type of the computation.
     const bool copies = job_.profile.gathers_in_computing_type && job_.plan.zero > 0 && replicas > 1;
-    double whole = 0;
-    const auto add = [&](const Weights& weights, double ranks, double frozen_bytes) {
+    const auto add = [&](const Weights& weights, double ranks, bool of_block) {
       const double trained = weights.trained;
+      // Embeddings and what makes the logits are stored as they are where they are not trained.
+      const double frozen_bytes = of_block ? this->frozen_bytes(bytes.weights) : bytes.weights;
       const double kept = copies ? std::min(bytes.weights, precision_.element_bytes + bytes.weights / ranks) : bytes.weights;
       m.weights += gathers ? (trained * bytes.weights + (weights.all - trained) * frozen_bytes) / ranks
                            : trained * kept + (weights.all - trained) * frozen_bytes;
-      whole += weights.all;
       m.update += job_.profile.update_copies * trained * bytes.gradients / (job_.plan.zero >= 2 ? ranks : 1);
       if (!job_.recipe.update_in_backward) m.gradients += trained * bytes.gradients / (keeps_whole_gradients(job_) ? 1 : ranks);
       const double optimizer =
@@ -170,15 +172,31 @@ class StageMemory {
     };
     for_pieces([&](const Part& part, const Piece& piece) {
       const int count = piece.count;
-      // Embeddings and what makes the logits are left as they are.
-      const double frozen = part.repeated ? frozen_bytes(bytes.weights) : bytes.weights;
-      add(count * (part.weights - part.expert_weights) + (job_.plan.pp > 1 ? copied_weights(part, count) : Weights{}), replicas, frozen);
-      const double holders = replicas * (job_.plan.has_whole_experts() ? job_.plan.tp : 1);
-      add(count * part.expert_weights, holders / job_.plan.ep, frozen);  // experts have copies on fewer ranks
+      const auto rest = count * (part.weights - part.expert_weights) + (job_.plan.pp > 1 ? copied_weights(part, count) : Weights{});
+      add(rest, replicas, part.repeated);
+      add(count * part.expert_weights, expert_copies(job_.plan), part.repeated);
       const double ranks = keeps_whole_gradients(job_) ? 1 : replicas;
       if (job_.recipe.update_in_backward) m.gradients = std::max(m.gradients, part.weights.trained * bytes.gradients / ranks);
     });
-    if (gathers) m.gathered = job_.recipe.keeps_gathered ? precision_.element_bytes * whole : gathered_all_along();
+    if (gathers) m.gathered = job_.recipe.keeps_gathered ? gathered_once() : gathered_all_along();
+  }
+
+  /// Of a part's weights those that are gathered at all: not experts that every rank has whole as its own.
+  [[nodiscard]] Weights sharded(const Part& part, const Weights& weights) const {
+    return expert_copies(job_.plan) == 1 ? weights - part.expert_weights : weights;
+  }
+
+  /// Bytes of what is gathered, as it is stored where it is not trained.
+  [[nodiscard]] double whole_bytes(const Part& part, const Weights& weights) const {
+    const double as_others = precision_.element_bytes;
+    return gathered_bytes(job_, precision_, part.repeated) * weights.trained +
+           (part.repeated ? frozen_bytes(as_others) : as_others) * (weights.all - weights.trained);
+  }
+
+  [[nodiscard]] double gathered_once() const {
+    double elements = 0;
+    for_pieces([&](const Part& part, const Piece& piece) { elements += piece.count * sharded(part, part.weights).all; });
+    return precision_.element_bytes * elements;
   }
 
   /// Blocks that are gathered one by one.
@@ -205,7 +223,7 @@ class StageMemory {
 
   /// Weights that are gathered at once, elements: ZeRO of DeepSpeed gathers module by module.
   [[nodiscard]] double unit_of(const Part& part) const {
-    if (job_.profile.gathers_layerwise) return part.read_weights().all;
+    if (job_.profile.gathers_layerwise) return sharded(part, part.read_weights()).all;
     double largest = 0;
     for (const auto& weights : part.weights_of_node) largest = std::max(largest, weights.all);
     return largest;
@@ -214,10 +232,7 @@ class StageMemory {
   /// While a block is at work: its own parameters and those of the next one, as they are stored where they are not trained.
   [[nodiscard]] double gathered_for(const Part& part, double blocks_left) const {
     if (!part.repeated || !gathers_blocks()) return 0;
-    auto read = part.read_weights();
-    if (job_.plan.dp * job_.plan.cp == job_.plan.ep) read = read - part.expert_weights;  // every rank has its own experts whole
-    return std::min(kGatheredCopies, blocks_left) *
-           (gathered_bytes(job_, precision_, true) * read.trained + frozen_bytes(precision_.element_bytes) * (read.all - read.trained));
+    return std::min(kGatheredCopies, blocks_left) * whole_bytes(part, sharded(part, part.read_weights()));
   }
 
   /// Of a weight of a block that is not trained.

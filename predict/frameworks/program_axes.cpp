@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "predict/frameworks/groups.hpp"
+
 namespace rehearsal::predict::frameworks {
 namespace {
 
@@ -25,6 +27,10 @@ std::uint8_t axis_among(const plan::Program& program, const std::vector<std::str
 
 std::uint8_t ProgramAxes::replicas() const { return axis_among(program_, {"dp", "shard", "ep", "cp"}); }
 std::uint8_t ProgramAxes::shards() const { return job_.plan.has_shard_groups() ? axis_among(program_, {"shard", "ep", "cp"}) : replicas(); }
+std::uint8_t ProgramAxes::expert_copies() const {
+  const auto names = axes_of_expert_copies(job_.plan);
+  return axis_among(program_, {names.begin(), names.end()});
+}
 std::uint8_t ProgramAxes::copies() const { return axis_among(program_, {"dp"}); }
 
 std::uint8_t ProgramAxes::of(ExchangeAxis axis) const {

@@ -17,6 +17,8 @@ class ProgramAxes {
   [[nodiscard]] std::uint8_t replicas() const;
   /// Of replicas among which the plan shards.
   [[nodiscard]] std::uint8_t shards() const;
+  /// Of ranks that have copies of the same experts.
+  [[nodiscard]] std::uint8_t expert_copies() const;
   /// Of groups of replicas that have copies of each other's parts.
   [[nodiscard]] std::uint8_t copies() const;
   [[nodiscard]] std::uint8_t of(ExchangeAxis) const;

@@ -131,18 +131,30 @@ void StepTimer::time(const Part& part, Recomputed recompute, PartTime& t) const 
   // Gradients travel beside the last micro-batch, for which GPipe computes nothing again.
   t.segments = segments_of(job_.recomputed() == plan::RecomputeRule::FullExceptLast ? LaunchQueue{} : t.again.queue, all, t.ready);
   t.weight_segments = segments_of({}, weights, t.ready);
-  if (!gathers_every_pass(job_)) return;
+  if (gathers_every_pass(job_)) add_sharded(part, t);
+}
+
+/// Experts that ranks share out are gathered and scattered by themselves, among the ranks that have copies of them (torchtitan wraps them
+/// apart; Megatron-FSDP: expert data parallelism).
+void StepTimer::add_sharded(const Part& part, PartTime& t) const {
   const double weight_bytes = frameworks::gathered_bytes(job_, precision_, part.repeated);
   const double wire_bytes = precision_.element_bytes == 2 && !job_.recipe.fp32_reduction.value_or(job_.profile.reduces_in_fp32) ? 2 : 4;
   const double pieces = job_.profile.gathers_layerwise ? 1 : kOperatorGathers;
   const double frozen_bytes = part.repeated && job_.recipe.frozen_bytes > 0 ? job_.recipe.frozen_bytes : weight_bytes;
-  const auto read = part.read_weights();
-  t.gather_bytes = read.trained * weight_bytes + (read.all - read.trained) * frozen_bytes;
-  t.gather = pieces * collective(CollectiveKind::AllGather, t.gather_bytes / pieces, groups_.shards);
-  if (part.weights.trained == 0) return;
-  const double sent = part.weights.trained / pieces * wire_bytes;
-  t.sum_of_copies = pieces * sum_of_copied_bytes(sent);
-  t.scatter = pieces * collective(CollectiveKind::ReduceScatter, sent, groups_.shards) + t.sum_of_copies;
+  const auto& experts = part.expert_weights;
+  const auto bytes_of = [&](const Weights& w) { return w.trained * weight_bytes + (w.all - w.trained) * frozen_bytes; };
+  const auto travel = [&](CollectiveKind kind, double bytes, const PlacedGroup& group) {
+    return bytes > 0 && group.ranks > 1 ? pieces * collective(kind, bytes / pieces, group) : 0;
+  };
+  t.gather_bytes = bytes_of(part.read_weights() - experts);
+  t.experts.gather_bytes = bytes_of(experts);
+  t.experts.gather = travel(CollectiveKind::AllGather, t.experts.gather_bytes, groups_.expert_copies);
+  t.gather = travel(CollectiveKind::AllGather, t.gather_bytes, groups_.shards) + t.experts.gather;
+  t.experts.gradients = experts.trained;
+  t.experts.scatter = travel(CollectiveKind::ReduceScatter, experts.trained * wire_bytes, groups_.expert_copies);
+  const double sent = (part.weights.trained - experts.trained) * wire_bytes;
+  t.sum_of_copies = pieces * sum_of_copied_bytes(sent / pieces);
+  t.scatter = travel(CollectiveKind::ReduceScatter, sent, groups_.shards) + t.sum_of_copies + t.experts.scatter;
 }
 
 TimedStep StepTimer::timed(const PassStep& step, std::size_t index, double exchange_seconds) const {

@@ -41,6 +41,12 @@ struct BackwardSegment {
   double elements = 0;
 };
 
+/// What ranks exchange of experts that they share out, under ZeRO-3: nothing where every rank has its own ones whole.
+struct ExpertMessages {
+  double gather_bytes = 0, gradients = 0;  ///< elements of gradients
+  double gather = 0, scatter = 0;          ///< seconds
+};
+
 struct PartTime {
   TimedPass forward;
   TimedPass again;  ///< what the backward pass fetches and computes again before it begins
@@ -50,8 +56,9 @@ struct PartTime {
   costmodel::LaunchQueue input_gradients, weight_gradients;  ///< the same for schedules that put off gradients of weights
   std::vector<BackwardSegment> segments;                     ///< of whole_backward
   std::vector<BackwardSegment> weight_segments;              ///< of weight_gradients
-  double gather_bytes = 0;                                   ///< of what `gather` gathers
   double gather = 0, scatter = 0;                            ///< of one repetition's parameters and gradients among the replicas (ZeRO-3)
+  double gather_bytes = 0;                                   ///< of what `gather` gathers, but for experts
+  ExpertMessages experts;                                    ///< seconds are in `gather` and `scatter`
   double sum_of_copies = 0;  ///< of `scatter`: groups of replicas with copies of each other's parts sum them
 };
 
@@ -107,6 +114,7 @@ class StepTimer {
   [[nodiscard]] TimedStep timed(const PassStep&, std::size_t index, double exchange_seconds) const;
   [[nodiscard]] TimedPass pass(const std::vector<PassStep>&, bool backward) const;
   void add_transfers(const Part&, Recomputed, PartTime&) const;
+  void add_sharded(const Part&, PartTime&) const;
   [[nodiscard]] double update_bytes(const Weights&) const;
   [[nodiscard]] double narrowing_bytes(double all, double own) const;
   [[nodiscard]] double update_on_host(const Weights& own) const;

@@ -184,6 +184,23 @@ TEST_CASE("of the last micro-batch nothing is computed again, closed or played, 
   }
 }
 
+TEST_CASE("closed or played, experts that ranks share out are gathered and scattered by themselves") {
+  const auto player = closed_form_evaluator();
+  const auto platform = platforms::with_devices(platforms::load("dgx-h100"), 16);
+  const auto model = "zoo:moe?layers=4&hidden=256&heads=4&kv_heads=4&ffn=512&seq=128&vocab=1000&experts=8";
+  for (const auto* text : {"dp=16,ep=8,zero=3", "dp=16,ep=4,zero=3", "dp=8,ep=8,tp=2,zero=3,sequence_parallel=on",
+                           "dp=8,ep=8,cp=2,zero=3,overlap=off", "dp=8,ep=4,cp=2,zero=3,micro_batch=1"}) {
+    CAPTURE(text);
+    const auto predictor =
+        framework_predictor({graph::zoo::build(model, 32), "bf16", "adam"}, platform, *costmodel::find_framework("torchtitan"));
+    const auto plan = plan::parse_plan(text);
+    const auto closed = predictor->closed(plan), played = predictor->played(predictor->playable(plan), *player, nullptr);
+    CHECK(closed.step.value() == Approx(played.step.value()).epsilon(0.003));
+    CHECK(closed.memory_bytes == played.memory_bytes);
+    CHECK(predictor->outlook(plan).step <= closed.step);
+  }
+}
+
 TEST_CASE("that the last micro-batch is spared is refused of frameworks that treat all alike") {
   const auto platform = platforms::with_devices(platforms::load("dgx-a100"), 4);
   const auto plan = plan::parse_plan("dp=4,micro_batch=1,recompute=full-except-last");

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "predict/frameworks/expert_load.hpp"
+#include "predict/frameworks/groups.hpp"
 #include "predict/frameworks/plan_rules.hpp"
 #include "tests/catch.hpp"
 #include "tests/predict/frameworks/sample.hpp"
@@ -323,6 +324,55 @@ TEST_CASE("frameworks that leave experts to replicas refuse to spread them over 
     for (const auto* plan : {"tp=4,dp=2,ep=8", "tp=2,dp=2,ep=8"}) CHECK(refused(framework, plan) == 1);
   CHECK(refused("deepspeed", "tp=4,dp=2,ep=2") == 0);
   CHECK(refused("megatron-core", "tp=4,dp=2,ep=8") == 0);
+}
+
+TEST_CASE("ranks that have copies of the same experts lie along dp, and along cp unless that shares the experts out") {
+  const auto platform = platforms::with_devices(platforms::load("dgx-h100"), 32);
+  for (const auto& [text, copies, on_node] :
+       {std::tuple{"dp=32,ep=8", 4, 1}, std::tuple{"dp=32,ep=4", 8, 2}, std::tuple{"dp=8,ep=8", 1, 1}, std::tuple{"dp=32", 32, 8},
+        std::tuple{"dp=16,cp=2,ep=4", 8, 2}, std::tuple{"dp=4,cp=2,ep=8", 1, 1}, std::tuple{"dp=4,cp=2,tp=2,ep=16", 1, 1},
+        std::tuple{"dp=4,tp=3,ep=6", 2, 2}, std::tuple{"dp=16,tp=2,ep=4", 4, 1}}) {
+    CAPTURE(text);
+    const auto plan = plan::parse_plan(text);
+    const auto group = groups_of(platform, plan).expert_copies;
+    CHECK(expert_copies(plan) == copies);
+    CHECK((group.ranks == copies && group.per_node == on_node));
+  }
+}
+
+TEST_CASE("under ZeRO-3 experts travel among the ranks that have copies of them") {
+  Sample s("zoo:moe?layers=2&hidden=512&heads=4&kv_heads=4&ffn=1024&seq=128&vocab=100&experts=8&top_k=2&batch=16&capacity=100",
+           platforms::with_devices(platforms::load("dgx-h100"), 16), "torchtitan");
+  s.job.micro_batch = 1;
+  const auto block = [&](const char* plan) {
+    s.job.plan = plan::parse_plan(plan);
+    const auto part = sample::block_of(s.parts());
+    const auto time = s.ask([](const StagedStep& step) {
+      const auto& timer = *step.lanes.front().timers.front();
+      const auto repeated = std::ranges::find_if(timer.model().parts, &Part::repeated);
+      return timer.time_of(static_cast<std::size_t>(repeated - timer.model().parts.begin()), Recomputed::AsPlanned);
+    });
+    return std::pair{part, time};
+  };
+  using costmodel::CollectiveKind;
+  const costmodel::CollectiveLibrary network(s.platform);
+  const auto& c = costmodel::published_constants().values;
+  const auto seconds = [&](CollectiveKind kind, double bytes, costmodel::Group group) { return network.seconds(kind, bytes, group, c); };
+  // Of eight on a node every rank has one expert, and its neighbour over there a copy; gradients of 16 bits travel in 32.
+  const auto& [part, time] = block("dp=16,ep=8,zero=3");
+  const double slowdown = 1 + c[costmodel::Coefficient::Spread];  // of two nodes
+  const double expert = 3 * 512 * 1024, rest = part.weights.all - expert;
+  CHECK(part.expert_weights.all == expert);
+  CHECK(time.gather_bytes == Approx(2 * rest));
+  CHECK(time.gather == Approx(slowdown * (seconds(CollectiveKind::AllGather, 2 * rest, {16, 8}) +
+                                          seconds(CollectiveKind::AllGather, 2 * expert, {2, 1}))));
+  CHECK(time.scatter == Approx(slowdown * (seconds(CollectiveKind::ReduceScatter, 4 * rest, {16, 8}) +
+                                           seconds(CollectiveKind::ReduceScatter, 4 * expert, {2, 1}))));
+  // One node: nobody has another's expert.
+  const auto& [alone, own] = block("dp=8,ep=8,zero=3");
+  CHECK(own.experts.gather == 0);
+  CHECK(own.gather == Approx(seconds(CollectiveKind::AllGather, 2 * rest, {8, 8})));
+  CHECK(own.scatter == Approx(seconds(CollectiveKind::ReduceScatter, 4 * rest, {8, 8})));
 }
 
 }  // namespace

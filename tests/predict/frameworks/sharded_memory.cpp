@@ -37,6 +37,25 @@ TEST_CASE("weights that are gathered in 8 bits take half of their place") {
   CHECK(s.memory().activations - narrow == Approx(2 * kBlock));  // of the block at work and the next one a byte each
 }
 
+TEST_CASE("experts that every rank has whole as its own are never gathered") {
+  Sample s("zoo:moe?layers=2&hidden=64&heads=4&kv_heads=4&ffn=128&seq=32&vocab=100&experts=8&top_k=2&batch=8&capacity=100",
+           platforms::load("dgx-h100"), "torchtitan", "bf16");
+  s.job.micro_batch = 1;
+  s.job.recipe.keeps_gathered = true;
+  const auto gathered_experts = [&](const char* plan) {
+    s.job.plan = plan::parse_plan(plan);
+    double rest = 0;
+    for (const auto& part : s.parts().parts) rest += part.repeats * (part.weights - part.expert_weights).all;
+    return s.memory().gathered - 2 * rest;
+  };
+  constexpr double kExpert = 3 * 64 * 128;                                     // gate, up and down
+  CHECK(gathered_experts("dp=8,ep=4,zero=3") == Approx(2 * 2 * 2 * kExpert));  // two layers of two, two bytes each
+  for (const auto* own : {"dp=8,ep=8,zero=3", "dp=4,cp=2,ep=8,zero=3", "dp=4,tp=2,ep=8,zero=3,sequence_parallel=on"}) {
+    CAPTURE(own);
+    CHECK(gathered_experts(own) == Approx(0).margin(1));
+  }
+}
+
 TEST_CASE("under FSDP blocks of frozen weights hold what they read, and its gradient, until the backward pass ends") {
   Sample s(adapted(), platforms::load("dgx-a100"), "transformers");
   s.job.recipe.chunked_loss = s.job.recipe.keeps_gathered = true;
