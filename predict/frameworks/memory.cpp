@@ -194,9 +194,9 @@ class StageMemory {
   }
 
   [[nodiscard]] double gathered_once() const {
-    double elements = 0;
-    for_pieces([&](const Part& part, const Piece& piece) { elements += piece.count * sharded(part, part.weights).all; });
-    return precision_.element_bytes * elements;
+    double bytes = 0;
+    for_pieces([&](const Part& part, const Piece& piece) { bytes += piece.count * whole_bytes(part, sharded(part, part.weights)); });
+    return bytes;
   }
 
   /// Blocks that are gathered one by one.
@@ -217,8 +217,10 @@ class StageMemory {
   [[nodiscard]] double gathered_all_along() const {
     if (const double rest = unit_of_rest(); rest > 0) return precision_.element_bytes * rest;
     double largest = 0;
-    for_pieces([&](const Part& part, const Piece&) { largest = std::max(largest, unit_of(part)); });
-    return precision_.element_bytes * kGatheredCopies * largest;
+    for_pieces([&](const Part& part, const Piece&) {
+      largest = std::max(largest, gathered_bytes(job_, precision_, part.repeated) * unit_of(part));
+    });
+    return kGatheredCopies * largest;
   }
 
   /// Weights that are gathered at once, elements: ZeRO of DeepSpeed gathers module by module.

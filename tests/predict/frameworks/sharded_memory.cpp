@@ -35,6 +35,10 @@ TEST_CASE("weights that are gathered in 8 bits take half of their place") {
   const double narrow = s.memory().activations;
   s.job.recipe.fp8_gather = false;
   CHECK(s.memory().activations - narrow == Approx(2 * kBlock));  // of the block at work and the next one a byte each
+  s.job.recipe.keeps_gathered = true;
+  CHECK(s.memory().gathered == Approx(2 * (6 * kBlock + kRest)));
+  s.job.recipe.fp8_gather = true;
+  CHECK(s.memory().gathered == Approx(6 * kBlock + 2 * kRest));
 }
 
 TEST_CASE("experts that every rank has whole as its own are never gathered") {
