@@ -34,13 +34,13 @@ struct LocalNode {
 
 /// How a backend would run a node.
 struct KernelOffer {
-  std::string implementation;                      ///< printable: "onednn:convolution", "reference:any"
-  std::vector<Format> input_formats;               ///< asked for; lowering inserts reorders where they differ
-  std::vector<Format> output_formats;              ///< produced
-  Bytes workspace;                                 ///< scratch memory during the kernel, whatever the size of the micro-batch
-  std::string engine;                              ///< which of a library's kernels, in its own words; empty where it says nothing
-  std::string why;                                 ///< why a faster implementation refused; empty when none did
-  std::vector<costmodel::TimedKernel> timed = {};  ///< where it was chosen by time: what this and others took; empty: by order
+  std::string implementation;          ///< printable: "onednn:convolution", "reference:any"
+  std::vector<Format> input_formats;   ///< asked for; lowering inserts reorders where they differ
+  std::vector<Format> output_formats;  ///< produced
+  Bytes workspace;                     ///< scratch memory during the kernel, whatever the size of the micro-batch
+  std::string engine;                  ///< which of a library's kernels, in its own words; empty where it says nothing
+  std::string why;  ///< why others that stand before it do not run it: they refused, or are not expected to be quicker; empty: none does
+  std::vector<costmodel::TimedKernel> timed = {};  ///< where it was chosen by time: what this and others took; empty: by rule
 };
 
 class Backend {

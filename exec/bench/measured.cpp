@@ -68,9 +68,7 @@ double read_through(const void* data, std::int64_t bytes) {
 
 plan::KernelOffer offer_named(const plan::LocalNode& node, const std::string& implementation, const ComputeBackend& backend) {
   if (implementation.empty()) return backend.offer(node);
-  const auto offers = backend.offers(node);
-  const auto named = std::ranges::find(offers, implementation, &plan::KernelOffer::implementation);
-  if (named != offers.end()) return *named;
+  if (auto named = backend.offer_by(implementation, node)) return *std::move(named);
   throw Refusal("operator " + std::string(node.schema.name) + " does not run as " + implementation + " here");
 }
 

@@ -31,6 +31,8 @@ class CpuBackend final : public ComputeBackend {
   [[nodiscard]] std::shared_ptr<Kernel> make(const std::string& implementation, const KernelRequest& request) const override;
   void forget() const override;
   [[nodiscard]] ComputeDevice& device() const override { return *device_; }
+  /// Of a fast kernel of this name, or of one on widened operands.
+  [[nodiscard]] std::optional<plan::KernelOffer> offer_by(std::string_view implementation, const plan::LocalNode& node) const override;
 
  private:
   using Ask = std::function<std::optional<plan::KernelOffer>(const plan::LocalNode&)>;
@@ -40,8 +42,6 @@ class CpuBackend final : public ComputeBackend {
   [[nodiscard]] std::optional<plan::KernelOffer> direct_offer(const plan::LocalNode& node, std::string& reasons) const;
   /// As `ask` says of the node with wide operands.
   [[nodiscard]] static std::optional<plan::KernelOffer> widened_offer(const plan::LocalNode& node, const Ask& ask);
-  /// Of a fast kernel of this name, or of one on widened operands.
-  [[nodiscard]] std::optional<plan::KernelOffer> offer_by(std::string_view implementation, const plan::LocalNode& node) const;
   [[nodiscard]] bool knows(std::string_view op, std::string_view implementation) const;
 
   std::string name_;

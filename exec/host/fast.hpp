@@ -10,7 +10,7 @@ namespace rehearsal::exec {
 [[nodiscard]] std::span<const KernelRow> fast_kernels();
 /// The libraries that they use, with versions: "oneDNN 2.6.3".
 [[nodiscard]] std::string kernel_libraries();
-/// The best instruction set that they use here: "avx512".
+/// The best instruction set that they use here, and to which oneDNN is limited, where it is: "amx", or "avx2, in oneDNN AVX2".
 [[nodiscard]] std::string kernel_instructions();
 
 }  // namespace rehearsal::exec

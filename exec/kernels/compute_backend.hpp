@@ -3,7 +3,10 @@
 // then uses. Adding one: a folder in exec/kernels/ and a row in exec/backends.cpp.
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "exec/kernels/compute_device.hpp"
 #include "exec/kernels/kernel.hpp"
@@ -26,6 +29,11 @@ class ComputeBackend : public plan::Backend {
   virtual void forget() const {}
   /// Where its kernels run.
   [[nodiscard]] virtual ComputeDevice& device() const = 0;
+  /// How the kernel of this name, which offers() has beside the first, would run it; nothing where it does not.
+  [[nodiscard]] virtual std::optional<plan::KernelOffer> offer_by(std::string_view implementation, const plan::LocalNode& node) const {
+    auto usual = offer(node);
+    return usual.implementation == implementation ? std::optional(std::move(usual)) : std::nullopt;
+  }
 };
 
 }  // namespace rehearsal::exec

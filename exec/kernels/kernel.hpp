@@ -94,8 +94,8 @@ class Kernel {
   [[nodiscard]] virtual bool is_shareable() const { return false; }
 };
 
-/// One implementation of one operator. Tables are ordered lists of rows; the first that accepts and is preferred wins, where no time of it
-/// is known (kernel_tables.hpp).
+/// One implementation of one operator. Tables are ordered lists of rows; the first that accepts and is preferred wins (kernel_tables.hpp),
+/// where no times of the node are known (ComputeBackend::choose()).
 struct KernelRow {
   std::string_view op;              ///< name of the operator row
   std::string_view implementation;  ///< printable: "reference:any", "onednn:conv"

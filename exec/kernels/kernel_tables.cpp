@@ -95,6 +95,7 @@ std::optional<plan::KernelOffer> KernelTables::offer(const plan::LocalNode& node
     if (!reason.empty()) reasons += (reasons.empty() ? "" : "; ") + std::string(row->implementation) + ": " + reason;
     if (!expected_slower) expected_slower = std::move(offer);
   }
+  if (expected_slower) expected_slower->why = reasons;
   return expected_slower;
 }
 

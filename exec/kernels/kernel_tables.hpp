@@ -21,7 +21,8 @@ class KernelTables {
 
   /// In order of preference.
   [[nodiscard]] std::vector<const KernelRow*> rows_of(std::string_view op) const;
-  /// What the row says that runs the node; nothing when none accepts. `reasons`: of those before it, which an offer carries, too.
+  /// What the row says that runs the node; nothing when none accepts. `reasons`: why others, and it itself where none was expected to be
+  /// quick, were not taken at once; an offer carries them, too.
   [[nodiscard]] std::optional<plan::KernelOffer> offer(const plan::LocalNode& node, std::string& reasons) const;
   /// What the row of this name says, whether it is expected to be quick or not; nothing when it refuses.
   [[nodiscard]] std::optional<plan::KernelOffer> offer_by(std::string_view implementation, const plan::LocalNode& node) const;

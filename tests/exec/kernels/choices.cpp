@@ -4,6 +4,7 @@
 #include "exec/bench/cases.hpp"
 #include "exec/host/cpu_backend.hpp"
 #include "exec/host/fast.hpp"
+#include "exec/kernels/kernel_tables.hpp"
 #include "exec/kernels/native/levels.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/kernels/against_reference.hpp"
@@ -43,6 +44,24 @@ std::vector<std::string> offered(const CpuBackend& backend, const bench::Case& c
   return names;
 }
 
+/// Of rows that are invented.
+class Nothing final : public Kernel {
+ public:
+  void run(std::span<const TensorView>, std::span<const TensorView>, const RunContext&) override {}
+};
+
+std::unique_ptr<Kernel> nothing(const KernelRequest&, std::string&) { return std::make_unique<Nothing>(); }
+
+std::unique_ptr<Kernel> refused(const KernelRequest&, std::string& reason) {
+  reason = "it has no units for it";
+  return nullptr;
+}
+
+bool not_preferred(const plan::LocalNode&, std::string& reason) {
+  reason = "it is not expected to be quicker";
+  return false;
+}
+
 bool has_vectors() { return native::loops().multiply_add_bytes >= 32; }
 
 }  // namespace
@@ -58,6 +77,33 @@ TEST_CASE("a backend names every kernel that may be quicker, first the one that 
   const bench::Case sum{"Add", {}, {graph::TensorType{DType::F32, {8}}, graph::TensorType{DType::F32, {8}}}};
   CHECK(offered(backend, sum).size() == 1);
   CHECK(offered(backend, convolution(64, 56, DType::F64)) == std::vector<std::string>{"reference:any"});
+}
+
+TEST_CASE("an offer says why the others were not taken, where none was expected to be quicker, too") {
+  const KernelRow rows[] = {{"Add", "x:loops", nothing, nullptr, not_preferred}, {"Add", "x:units", refused}};
+  KernelTables tables;
+  tables.add(rows);
+  const bench::CaseNode node({"Add", {}, {graph::TensorType{DType::F32, {8}}, graph::TensorType{DType::F32, {8}}}});
+  std::string reasons;
+  const auto offer = tables.offer(node.on(1), reasons);
+  REQUIRE(offer.has_value());
+  CHECK(offer->implementation == "x:loops");
+  CHECK(offer->why == "x:loops: it is not expected to be quicker; x:units: it has no units for it");
+  CHECK(reasons == offer->why);
+}
+
+TEST_CASE("the kernel of a name is offered without the others") {
+  const bench::CaseNode node(pixels(DType::F32));
+  const CpuBackend backend("onednn"), reference("reference");
+  const auto offers = backend.offers(node.on(1));
+  for (const auto& offer : std::span(offers).subspan(1)) {
+    const auto named = backend.offer_by(offer.implementation, node.on(1));
+    REQUIRE(named.has_value());
+    CHECK(named->implementation == offer.implementation);
+    CHECK(named->workspace == offer.workspace);
+  }
+  CHECK_FALSE(backend.offer_by("native:magic", node.on(1)).has_value());
+  CHECK_FALSE(reference.offer_by(kProduct, node.on(1)).has_value());
 }
 
 TEST_CASE("a choice is followed in both directions, with the memory of the kernel that it names") {
