@@ -25,7 +25,7 @@ struct KernelChoice {
 
 /// What times of kernels depend on besides the node.
 struct KernelHome {
-  std::string cpu, instructions, libraries;  ///< the processor's name; the best set that is used; versions
+  std::string cpu, instructions, libraries;  ///< the processor's name; the best set that is used, and limits of it; versions
   /// "AMD EPYC 9R14 with avx512 and oneDNN 2.6.3"
   [[nodiscard]] std::string text() const;
   friend bool operator==(const KernelHome&, const KernelHome&) = default;
@@ -39,8 +39,8 @@ struct KernelChoices {
   void take(const KernelChoices& newer);
 };
 
-/// Of kernels in order of preference by a rule: the quickest, but the first unless another is quicker by more than times of one kernel
-/// differ.
+/// Of kernels in order of preference by a rule: the quickest, but the first unless another takes more than 3 % less: times of one kernel
+/// differ by as much.
 [[nodiscard]] KernelChoice choice_by_time(std::string node, std::vector<TimedKernel> timed);
 
 }  // namespace rehearsal::costmodel

@@ -28,12 +28,12 @@ constexpr double kCoreShare = 0.06, kLinkShare = 0.12, kKernelShare = 0.5, kThre
 constexpr std::size_t kLeastRounds = 1;  ///< that are finished even when the time is over: a share of the kernels alone would fit nothing
 
 /// Makes the kernels of the sweep, as many as fit into `bytes`.
-std::vector<bench::Measured> prepared(const CpuBackend& backend, const CalibrationBudget& budget, int threads, double bytes) {
+std::vector<bench::Measured> prepared(const CpuBackend& backend, const CalibrationBudget& budget, int threads, Bytes room) {
   std::vector<bench::Measured> kernels;
   for (const auto& c : bench::sweep(budget.thorough)) {
     kernels.emplace_back(c, backend, threads);
-    bytes -= static_cast<double>(kernels.back().bytes());
-    if (bytes < 0) break;
+    room -= Bytes(static_cast<double>(kernels.back().bytes()));
+    if (room.value() < 0) break;
   }
   return kernels;
 }
@@ -81,7 +81,7 @@ void require_equal_nodes(Communicator& world, const costmodel::MachineContext& c
 
 void refuse_debug_build() {
 #ifndef NDEBUG
-  throw Refusal("calibrate: this build is not optimised, its kernels would be measured wrongly; use the release build");
+  throw Refusal("this build is not optimised: times of its kernels would mean nothing; use the release build");
 #endif
 }
 
@@ -98,7 +98,7 @@ CalibrationResult calibrate_together(Communicator& world, const CalibrationBudge
   limits.bf16 = bench::product_rate(backend, DType::BF16);
   limits.f16 = bench::product_rate(backend, DType::F16);
   c.link_samples = bench::measure_links(world, budget.seconds * kLinkShare);
-  auto kernels = prepared(backend, budget, 1, bench::memory_to_measure_in() / world.local_size());
+  auto kernels = prepared(backend, budget, 1, bench::memory_to_measure_in() / static_cast<double>(world.local_size()));
   world.barrier();
   const double seconds = budget.seconds * kKernelShare;
   measure(kernels, progress, seconds, [&](double elapsed) { return world.max(elapsed) >= seconds; });

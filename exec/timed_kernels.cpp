@@ -1,7 +1,6 @@
 #include "exec/timed_kernels.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <set>
 
 #include "base/error.hpp"
@@ -23,11 +22,12 @@ bench::Case case_of(const plan::LocalNode& node) {
 }
 
 /// About what two kernels of it need at the same time: operands and results, and as much again to work in.
-double bytes_for(const bench::Case& node) {
+Bytes bytes_for(const bench::Case& node) {
   const bench::CaseNode whole(node);
-  double bytes = 0;
+  Bytes bytes;
   for (const auto* types : {&whole.inputs(), &whole.outputs()})
-    for (const auto& type : *types) bytes += type ? graph::size_of(*type).value() : 0;
+    for (const auto& type : *types)
+      if (type) bytes += graph::size_of(*type);
   return 4 * bytes;
 }
 
@@ -42,19 +42,14 @@ class Contest {
     for (const auto& other : bench::by_other_kernels(node, backend, threads)) kernels_.emplace_back(other, backend, threads);
   }
 
+  void run() {
+    for (auto& kernel : kernels_) kernel.run();
+  }
+
   [[nodiscard]] std::string text() const {
     auto text = kernels_.front().node();
     for (const auto& kernel : kernels_) text += ' ' + kernel.kernel().implementation;
     return text;
-  }
-
-  void run_for(double seconds, Communicator* world) {
-    for (auto& kernel : kernels_) kernel.run();  // makes machine code
-    const double begin = now_seconds();
-    for (int round = 1; round <= kMostRounds; ++round) {
-      for (auto& kernel : kernels_) kernel.run();
-      if (!anywhere(world, now_seconds() - begin < seconds) && round >= kLeastRounds) return;
-    }
   }
 
   /// By the mean over the ranks of what it takes each.
@@ -73,9 +68,7 @@ class Contest {
   }
 
  private:
-  static constexpr int kLeastRounds = 3, kMostRounds = 40;
-
-  /// Other work on the machine only adds. Of one thread its processor time, of several the wall clock.
+  /// Other work on the machine only adds. Of one thread its processor time, of several the wall clock. The first run makes machine code.
   static double least_seconds(const bench::Measured& kernel) {
     const auto sample = bench::sample_of(kernel.kernel(), std::span(kernel.runs()).subspan(1));
     return (kernel.kernel().threads > 1 ? sample.wall_min : sample.cpu_min).value();
@@ -90,6 +83,67 @@ void require_same_kernels(Communicator* world, const std::string& own) {
   throw Refusal("times of kernels: the ranks' machines have different kernels (" + first + (first == own ? "" : "; here " + own) +
                 "); nothing can be chosen for all of them");
 }
+
+/// All nodes of a backend on all ranks.
+class Timing {
+ public:
+  Timing(const ComputeBackend& backend, const KernelTiming& how, Progress& progress) : backend_(backend), how_(how), progress_(progress) {}
+
+  /// As many nodes together as there is memory for, each group for its share of the time.
+  std::vector<costmodel::KernelChoice> choices(std::span<const bench::Case> nodes) {
+    const auto room = room_on_all();
+    const auto fits = [&](const bench::Case& node) { return bytes_for(node).value() <= room.value(); };
+    const auto all = static_cast<double>(std::ranges::count_if(nodes, fits));
+    std::vector<Contest> group;
+    Bytes used;
+    for (const auto& node : nodes) {
+      if (!fits(node)) continue;
+      const auto bytes = bytes_for(node);
+      if (used.value() + bytes.value() > room.value()) {
+        finish(group, all);
+        used = {};
+      }
+      if (anywhere(how_.world, progress_.stop_requested())) return std::move(chosen_);
+      used += bytes;
+      group.emplace_back(node, backend_, how_.threads);
+      require_same_kernels(how_.world, group.back().text());
+    }
+    finish(group, all);
+    return std::move(chosen_);
+  }
+
+ private:
+  static constexpr int kLeastRounds = 3;
+
+  /// Of the node that has least.
+  [[nodiscard]] Bytes room_on_all() const {
+    const auto here = bench::memory_to_measure_in();
+    return how_.world == nullptr ? here : Bytes(-how_.world->max(-here.value() / how_.world->local_size()));
+  }
+
+  /// Round and round through all of them: repetitions of one kernel lie far apart, and between them the caches are overwritten.
+  void finish(std::vector<Contest>& group, double all) {
+    if (group.empty()) return;
+    const double end = spent_ + how_.seconds * static_cast<double>(group.size()) / all, begin = now_seconds() - spent_;
+    bool stopped = false;
+    for (int round = 0; !stopped && (round <= kLeastRounds || anywhere(how_.world, now_seconds() - begin < end)); ++round)
+      for (std::size_t n = 0; n < group.size() && !stopped; ++n) {
+        group[n].run();
+        progress_.advance("s", std::min(how_.seconds, now_seconds() - begin), how_.seconds);
+        stopped = anywhere(how_.world, progress_.stop_requested());
+      }
+    spent_ = end;
+    if (!stopped)
+      for (const auto& contest : group) chosen_.push_back(contest.choice(how_.world));
+    group.clear();
+  }
+
+  const ComputeBackend& backend_;
+  const KernelTiming& how_;
+  Progress& progress_;
+  double spent_ = 0;  ///< of how_.seconds
+  std::vector<costmodel::KernelChoice> chosen_;
+};
 
 }  // namespace
 
@@ -118,19 +172,8 @@ std::vector<bench::Case> nodes_with_choice(std::span<const bench::Case> sweep, c
 
 costmodel::KernelChoices timed_choices(const ComputeBackend& backend, std::span<const bench::Case> nodes, const KernelTiming& timing,
                                        Progress& progress) {
-  costmodel::KernelChoices choices{bench::kernel_home(), {}};
-  const double room = bench::memory_to_measure_in() / (timing.world == nullptr ? 1 : timing.world->local_size());
-  const double each = timing.seconds / static_cast<double>(std::max<std::size_t>(1, nodes.size()));
-  for (std::size_t n = 0; n < nodes.size(); ++n) {
-    progress.advance("nodes with several kernels", static_cast<double>(n), static_cast<double>(nodes.size()));
-    if (anywhere(timing.world, progress.stop_requested())) break;
-    if (anywhere(timing.world, bytes_for(nodes[n]) > room)) continue;
-    Contest contest(nodes[n], backend, timing.threads);
-    require_same_kernels(timing.world, contest.text());
-    contest.run_for(each, timing.world);
-    choices.nodes.push_back(contest.choice(timing.world));
-  }
-  return choices;
+  require_same_kernels(timing.world, std::to_string(nodes.size()) + " nodes that several of them can run");
+  return {bench::kernel_home(), Timing(backend, timing, progress).choices(nodes)};
 }
 
 }  // namespace rehearsal::exec

@@ -23,10 +23,11 @@ namespace rehearsal::exec {
 
 struct KernelTiming {
   int threads = 1;                ///< of a rank
-  double seconds = 10;            ///< in all, where that is enough for three runs of each kernel
+  double seconds = 10;            ///< in all; longer where that is not enough for three runs of each kernel
   Communicator* world = nullptr;  ///< ranks that run the kernels at the same time and choose alike; nullptr: this process is alone
 };
-/// Nodes that do not fit into memory are left out. Throws Refusal where ranks have different kernels.
+/// Goes through all nodes again and again until the time is over. Nodes that do not fit into memory are left out, and those that were not
+/// finished when the user stopped it. Throws Refusal where ranks have different kernels.
 [[nodiscard]] costmodel::KernelChoices timed_choices(const ComputeBackend&, std::span<const bench::Case>, const KernelTiming&, Progress&);
 
 }  // namespace rehearsal::exec

@@ -149,7 +149,9 @@ costmodel::MachineContext describe_machine() {
 
 costmodel::KernelHome kernel_home() { return {processor_name(), kernel_instructions(), kernel_libraries()}; }
 
-double memory_to_measure_in() { return 0.25 * static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE)); }
+Bytes memory_to_measure_in() {
+  return Bytes(0.25 * static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE)));
+}
 
 platforms::Platform platform_of(const CoreLimits& limits, const costmodel::Calibration& calibration, MeasuringRanks ranks) {
   const auto cores = cores_of_node();

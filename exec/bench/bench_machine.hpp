@@ -24,8 +24,8 @@ struct CoreLimits {
 
 /// What times of this build's kernels depend on here.
 [[nodiscard]] costmodel::KernelHome kernel_home();
-/// Bytes of memory that kernels which are measured may have, of all ranks of this node together: a quarter of what it has.
-[[nodiscard]] double memory_to_measure_in();
+/// Memory that kernels which are measured may have, of all ranks of this node together: a quarter of what it has.
+[[nodiscard]] Bytes memory_to_measure_in();
 
 /// Where the ranks that measured were.
 struct MeasuringRanks {

@@ -27,6 +27,18 @@ namespace {
 const bench::CoreLimits kCore{FlopsPerSecond(1e11), FlopsPerSecond(5e10), BytesPerSecond(1e10),
                               BytesPerSecond(1e10), FlopsPerSecond(4e11), FlopsPerSecond(0)};
 
+/// Counts runs, and stops after so many.
+class Counting final : public Progress {
+ public:
+  explicit Counting(int most) : most_(most) {}
+  void advance(std::string_view, double, double) override { ++count_; }
+  [[nodiscard]] bool stop_requested() const override { return count_ >= most_; }
+  [[nodiscard]] int count() const { return count_; }
+
+ private:
+  int most_, count_ = 0;
+};
+
 }  // namespace
 
 TEST_CASE("statistics of runs are of the quiet ones where there are enough") {
@@ -90,6 +102,30 @@ TEST_CASE("nodes that several kernels can run are timed by each of them") {
   // Once it is known it is nothing to be timed, and what was chosen runs.
   backend.choose(choices, "file");
   CHECK(bench::Measured(c, backend, 1).kernel().implementation == choice.chosen);
+}
+
+TEST_CASE("nodes are timed in turn for as long as there is time, and those that memory does not hold are left out") {
+  const CpuBackend backend("onednn");
+  const graph::TensorType image{DType::F32, {1, 16, 16, 16}}, wide{DType::F32, {1, 16, 16, 32}}, weights{DType::F32, {16, 16, 3, 3}};
+  const auto of = [&](const graph::TensorType& x) { return bench::Case{"Conv", {{"pads", Sizes(4, 1)}}, {x, weights}}; };
+  // 2^42 pixels of 16 channels: 256 TiB.
+  const std::vector<bench::Case> two{of(image), of(wide)}, three{of(image), of({DType::F32, {1, 16, 1 << 21, 1 << 21}}), of(wide)};
+  if (exec::nodes_with_choice(two, backend, 1).size() < 2) return;  // without AVX2, or without oneDNN
+  constexpr double kSeconds = 0.3;
+  Counting all(1 << 30), stopped(3), whole(9);
+  const double begin = exec::now_seconds();
+  const auto choices = timed_choices(backend, three, {1, kSeconds}, all);
+  CHECK(exec::now_seconds() - begin >= kSeconds);
+  REQUIRE(choices.nodes.size() == 2);
+  CHECK(choices.nodes[0].node != choices.nodes[1].node);
+  CHECK(all.count() > 200);  // a run of both kernels takes less than a millisecond
+  CHECK(all.count() % 2 == 0);
+  // Each of the two ran once, and one of them twice: nothing is known of either.
+  CHECK(timed_choices(backend, two, {1, kSeconds}, stopped).empty());
+  CHECK(stopped.count() == 3);
+  // A first run, which makes machine code, and three more of both are made in any case.
+  CHECK(timed_choices(backend, two, {1, 0}, whole).nodes.size() == 2);
+  CHECK(whole.count() == 8);
 }
 
 TEST_CASE("every kernel of the sweep runs and is fast where it costs") {
