@@ -179,6 +179,24 @@ TEST_CASE("a run that measures kernels without a file says that the next may cho
              contains("may be others in the next run") && contains("--machine"));
 }
 
+TEST_CASE("times of several nodes are said to be of them together") {
+  if (!has_tiles()) return;  // without AVX2, or without oneDNN
+  const TemporaryFolder folder;
+  const auto machine = folder / "machine.json";
+  write_server(machine);
+  REQUIRE(rehearse("run " + kTraining + " --steps 1 --measure-kernels --machine " + machine).status == 0);
+  CHECK(prefer(machine, kTaps) > 5);
+  const auto rows = result_of(rehearse("inspect " + kModel + " --kernels --format json --machine " + machine)).at("kernels");
+  int several = 0;
+  for (const auto& row : rows)
+    if (const auto by = row.at("chosen_by").get<std::string>(); by.starts_with("time: ")) {
+      const auto nodes = row.at("nodes").get<int>();
+      several += nodes > 1 ? 1 : 0;
+      CHECK(by.ends_with(", " + std::to_string(nodes) + " nodes together") == (nodes > 1));
+    }
+  CHECK(several > 0);
+}
+
 TEST_CASE("calibrate times the kernels of a model's nodes, and leaves the rest of the file as it is") {
 #ifdef NDEBUG  // else it refuses: kernels would be measured wrongly
   const TemporaryFolder folder;
