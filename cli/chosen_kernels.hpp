@@ -1,10 +1,12 @@
 #pragma once
 // Which kernels run nodes that several can, as their times in a machine's file say.
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "cli/terminal.hpp"
+#include "base/progress.hpp"
 #include "costmodel/kernel_choices.hpp"
 #include "exec/comm/communicator.hpp"
 #include "exec/kernels/compute_backend.hpp"
@@ -13,12 +15,19 @@
 
 namespace rehearsal::cli {
 
-/// Where in a machine's file they stand, for what is wrong with them.
+/// Throws BadInput with `option`, which asks for a choice, where this backend has none: the reference and GPUs have one kernel for a node.
+void require_several_kernels(const std::string& option, std::string_view backend);
+/// Where in a machine's file choices stand, for what is wrong with them.
 [[nodiscard]] std::string place_of_choices(const std::string& machine);
-/// Those of a file, where this machine and this build may go by them: none, and a warning, where they were made on another processor, by
-/// other instructions or libraries.
-[[nodiscard]] costmodel::KernelChoices choices_for_here(const std::string& machine, std::vector<std::string>& warnings);
-/// Throws BadInput for a file that has no measurements, or those of another processor: times of kernels here do not go with them.
+/// The same choices, which are of that file, where this machine and this build may go by them: none, and a warning, where they were made on
+/// another processor, by other instructions or libraries.
+[[nodiscard]] costmodel::KernelChoices choices_for_here(costmodel::KernelChoices choices, const std::string& machine,
+                                                        std::vector<std::string>& warnings);
+/// What of them stays where the file is written anew, with a warning of what does not.
+[[nodiscard]] costmodel::KernelChoices choices_to_keep(costmodel::KernelChoices choices, const std::string& machine,
+                                                       std::vector<std::string>& warnings);
+/// Throws BadInput for a file that has no measurements, or those of another device, or choices that were made on another processor, by
+/// other instructions or libraries: times of kernels here do not go with them. Throws Refusal in a build without optimisation.
 void require_own_file(const std::string& machine);
 /// Takes them into such a file, and leaves the rest of it as it is.
 void keep_choices(const std::string& machine, const costmodel::KernelChoices&);
@@ -26,19 +35,19 @@ void keep_choices(const std::string& machine, const costmodel::KernelChoices&);
 [[nodiscard]] std::string text_of_choices(const costmodel::KernelChoices&);
 [[nodiscard]] costmodel::KernelChoices choices_of_text(const std::string& text, const std::string& where);
 
-/// How a training's kernels are chosen.
-struct ChoosingKernels {
-  std::string machine;   ///< the file, or nothing
-  bool measure = false;  ///< nodes that it knows no times of
-  int threads = 1;       ///< of a rank
-};
-/// Of what, and for whom.
-struct TrainingToChooseFor {
-  const graph::TrainingGraph& graph;
+/// By rank 0's file, the same on all ranks; by none where `machine` is empty. Throws BadInput for what is wrong with the file.
+void choose_kernels(const std::string& machine, exec::Communicator&, exec::ComputeBackend&, std::vector<std::string>& warnings);
+
+/// Whose kernels are timed, by whom, and where the times are kept.
+struct KernelsToMeasure {
+  const graph::TrainingGraph& training;
   const plan::Plan& plan;
   exec::Communicator& world;
+  std::string machine;  ///< the file, or nothing
 };
-/// By rank 0's file, the same on all ranks; what is measured is kept in it. Throws BadInput for what is wrong with the file.
-void choose_kernels(const ChoosingKernels&, const TrainingToChooseFor&, exec::ComputeBackend&, std::vector<std::string>& warnings);
+/// Times nodes that the backend knows no times of, which then takes the quickest. Returns these; nothing, and none of it is kept, where the
+/// user stopped it. Throws as require_own_file().
+[[nodiscard]] std::optional<costmodel::KernelChoices> measure_kernels(const KernelsToMeasure&, exec::ComputeBackend&, Progress&,
+                                                                      std::vector<std::string>& warnings);
 
 }  // namespace rehearsal::cli

@@ -23,11 +23,11 @@ CpuKernels cpu_kernels(const std::string& machine) {
 }
 
 std::unique_ptr<plan::Backend> kernels_of(const KernelsWanted& wanted, std::vector<std::string>& warnings) {
+  const auto& machine = wanted.machine;
+  if (!machine.empty()) require_several_kernels("--machine " + machine, exec::known_backend(wanted.backend));
   auto backend = exec::make_backend({.name = wanted.backend, .tf32 = wanted.tf32, .described = wanted.device});
-  if (!wanted.machine.empty()) {
-    (void)costmodel::read_calibration(wanted.machine);  // is one
-    backend->choose(choices_for_here(wanted.machine, warnings), place_of_choices(wanted.machine));
-  }
+  if (!machine.empty())
+    backend->choose(choices_for_here(costmodel::read_calibration(machine).choices, machine, warnings), place_of_choices(machine));
   return backend;
 }
 

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
+#include "cli/chosen_kernels.hpp"
 #include "cli/counts.hpp"
 #include "cli/goodput_options.hpp"
 #include "cli/help/help_page.hpp"
@@ -142,6 +143,7 @@ void RunOptions::check_values() const {
   check_course(*this);
   check_outputs(*this);
   check_rate(*this);
+  if (measure_kernels) require_several_kernels("--measure-kernels", kernels());
   (void)on_nan_of(on_nan);
   (void)data.options(model.seed, 1);
 }

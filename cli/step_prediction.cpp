@@ -4,7 +4,6 @@
 
 #include "base/error.hpp"
 #include "cli/platform_options.hpp"
-#include "costmodel/measured_device.hpp"
 #include "exec/bench/bench_machine.hpp"
 #include "platforms/catalog.hpp"
 #include "predict/step_cost.hpp"
@@ -37,16 +36,19 @@ costmodel::Interval step_on(const ModelOptions& model, const std::string& machin
   return JobSetup(model, options).predictor().closed(plan).step_seconds;
 }
 
-std::string of_another_machine(const std::string& machine, const std::string& gpu) {
-  if (!costmodel::holds_calibration(machine)) return {};
+OriginOfMeasurements origin_of(const costmodel::MachineContext& context, const std::string& gpu) {
   costmodel::MachineContext here;
   here.items = {{std::string(costmodel::kCpuItem), exec::bench::processor_name()}, {std::string(costmodel::kGpuItem), gpu}};
-  const auto own = costmodel::identity_of(here), measured = costmodel::identity_of(costmodel::read_calibration(machine).context);
-  const auto of = likeness(measured, own);
-  const auto both = "was measured on " + measured.text() + ", and this is " + own.text();
-  if (of == costmodel::Likeness::Foreign) throw Refusal(both);
-  if (of != costmodel::Likeness::Akin) return {};
-  return "--machine " + machine + ": " + both + ": what it predicts is of that machine; `rehearse calibrate` measures this one";
+  const auto own = costmodel::identity_of(here), measured = costmodel::identity_of(context);
+  return {costmodel::likeness(measured, own), "was measured on " + measured.text() + ", and this is " + own.text()};
+}
+
+std::string of_another_machine(const std::string& machine, const std::string& gpu) {
+  if (!costmodel::holds_calibration(machine)) return {};
+  const auto origin = origin_of(costmodel::read_calibration(machine).context, gpu);
+  if (origin.likeness == costmodel::Likeness::Foreign) throw Refusal(origin.sentence);
+  if (origin.likeness != costmodel::Likeness::Akin) return {};
+  return "--machine " + machine + ": " + origin.sentence + ": what it predicts is of that machine; `rehearse calibrate` measures this one";
 }
 
 }  // namespace rehearsal::cli

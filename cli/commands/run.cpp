@@ -151,6 +151,24 @@ plan::Program lowered(const graph::TrainingGraph& training, const plan::Plan& pl
   return program;
 }
 
+/// By the kernels that the file says, and those that are measured now; nothing, which is said, where the user stops that.
+std::optional<plan::Program> program_by_choice(const RunOptions& o, const KernelsToMeasure& job, exec::ComputeBackend& backend,
+                                               const Terminal& terminal, std::vector<std::string>& warnings) {
+  plan::LoweringOptions options;
+  options.threads = exec::threads_per_rank(job.world);
+  options.check_messages = true;
+  const auto lower = [&] { return lowered(job.training, job.plan, {backend, options, job.world.size()}); };
+  choose_kernels(job.machine, job.world, backend, warnings);
+  auto program = lower();
+  if (!o.measure_kernels) return program;
+  const bool first = job.world.rank() == 0;
+  const auto progress = first ? terminal.progress("timing kernels") : std::make_unique<Progress>();
+  const auto measured = measure_kernels(job, backend, *progress, warnings);
+  if (measured) return measured->empty() ? std::move(program) : lower();
+  if (first) terminal.say("interrupted while kernels were timed: nothing of it was kept, and nothing was trained");
+  return std::nullopt;
+}
+
 std::string interruption(const exec::TrainingOutcome& outcome, const RunOptions& o) {
   const auto& folder = o.checkpoint;
   const auto done = static_cast<std::int64_t>(outcome.losses.size());
@@ -321,15 +339,14 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
   const exec::LearningRate rate(o.schedule, o.warmup, warmup_from(o.model, training.batch));
   const auto made = exec::make_backend({o.kernels(), world.local_rank(), o.model.dtype == "tf32"});
   const auto& backend = *made;
-  plan::LoweringOptions lowering;
-  lowering.threads = exec::threads_per_rank(world);
-  lowering.check_messages = true;
+  const int threads = exec::threads_per_rank(world);
   const auto plan = plan_of(o, training, world.size(), warnings);
-  choose_kernels({o.machine, o.measure_kernels, lowering.threads}, {training, plan, world}, *made, warnings);
-  const auto program = lowered(training, plan, {backend, lowering, world.size()});
+  const auto by_choice = program_by_choice(o, {training, plan, world, o.machine}, *made, terminal, warnings);
+  if (!by_choice) return static_cast<int>(ExitStatus::Interrupted);
+  const auto& program = *by_choice;
   warnings.insert(warnings.end(), program.warnings.begin(), program.warnings.end());
   const auto header = header_to_resume(o.resume, {program, training, world}, warnings);
-  const auto data = exec::open_data(o.data.options(o.model.seed, lowering.threads), training);
+  const auto data = exec::open_data(o.data.options(o.model.seed, threads), training);
   const auto steps = steps_of(o, *data, training.batch, o.go_on ? *header : exec::CheckpointHeader{}), done = header ? header->step : 0;
   const Course course{o.data, *data, rate.to_text(o.go_on ? steps : done + steps)};
   const auto as = keeps_or_reads(o) ? trained_as(o.model, course, training) : exec::TrainedAs{};
@@ -339,10 +356,10 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
     for (const auto& w : warnings) terminal.warn(w);
   const auto predicted = predicted_step(o, program.plan, backend.device(), world, terminal);
   const exec::Training job{program, training, world};
-  exec::Executor executor(job, backend, {lowering.threads, o.model.seed});
-  auto options = trainer_options(o, rate, executor.device().empty() ? lowering.threads : 1);
+  exec::Executor executor(job, backend, {threads, o.model.seed});
+  auto options = trainer_options(o, rate, executor.device().empty() ? threads : 1);
   options.as = as;
-  options.predicted_step = ordinary_step_seconds(program, training, lowering.threads);
+  options.predicted_step = ordinary_step_seconds(program, training, threads);
   options.steps = o.go_on ? steps - done : steps;
   if (options.steps <= 0) return nothing_left(o, *header, world, terminal);
   auto outcome = watched(executor, job, *data, options, {o, header, terminal});

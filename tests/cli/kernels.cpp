@@ -51,10 +51,19 @@ bool has_tiles() {
   return convolutions_by(kernels, "rule").contains(kTiles);
 }
 
+/// Times of kernels are kept by builds that are optimised alone.
+bool keeps_times() {
+#ifdef NDEBUG
+  return has_tiles();
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
 TEST_CASE("kernels are chosen by a machine's file in both directions, and losses agree") {
-  if (!has_tiles()) return;  // without AVX2, or without oneDNN
+  if (!keeps_times()) return;  // without AVX2, or without oneDNN
   const TemporaryFolder folder;
   const auto machine = folder / "machine.json";
   write_server(machine);
@@ -80,7 +89,7 @@ TEST_CASE("kernels are chosen by a machine's file in both directions, and losses
 }
 
 TEST_CASE("predictions are of the kernels that a machine's file says") {
-  if (!has_tiles()) return;  // without AVX2, or without oneDNN
+  if (!keeps_times()) return;  // without AVX2, or without oneDNN
   const TemporaryFolder folder;
   const auto machine = folder / "machine.json";
   write_server(machine);
@@ -109,7 +118,7 @@ TEST_CASE("predictions are of the kernels that a machine's file says") {
 }
 
 TEST_CASE("all ranks compute by the file of rank 0") {
-  if (!has_tiles()) return;  // without AVX2, or without oneDNN
+  if (!keeps_times()) return;  // without AVX2, or without oneDNN
   const TemporaryFolder folder, elsewhere;
   write_server(folder / "machine.json");
   const auto trace = folder / "trace.json";
@@ -137,7 +146,7 @@ TEST_CASE("all ranks compute by the file of rank 0") {
 }
 
 TEST_CASE("choices of other machines and builds are left alone, and unknown kernels refused") {
-  if (!has_tiles()) return;  // without AVX2, or without oneDNN
+  if (!keeps_times()) return;  // without AVX2, or without oneDNN
   const TemporaryFolder folder;
   const auto machine = folder / "machine.json";
   write_server(machine);
@@ -155,7 +164,12 @@ TEST_CASE("choices of other machines and builds are left alone, and unknown kern
     CHECK_THAT(kernels.at("warnings").dump(),
                contains("its kernels were chosen on") && contains("something else") && contains("by the rules"));
     CHECK(convolutions_by(kernels, "time").empty());
+    // Its choices are not lost to those of this machine either.
+    for (const auto& measuring : {run + " --measure-kernels", "calibrate --quick --into " + machine + " --kernels-of " + kModel})
+      check_failure(rehearse(measuring), 1, {machine, "its kernels were chosen on", "something else", "rehearse calibrate"});
+    CHECK(read(machine) == changed);
   }
+  CHECK_THAT(rehearse(run + " --backend reference").err, !contains("chosen on"));  // which has none to choose from
   CHECK_THAT(rehearse(run).err, contains("its kernels were chosen on") && contains("something else"));
   auto changed = good;
   changed["calibration"]["choices"]["nodes"][0]["chosen"] = "native:magic";
@@ -167,6 +181,9 @@ TEST_CASE("choices of other machines and builds are left alone, and unknown kern
   changed["calibration"]["context"]["cpu"] = "Babbage Analytical Engine";
   write_text(machine, changed.dump());
   check_failure(rehearse(run + " --measure-kernels"), 1, {machine, "Babbage Analytical Engine", "rehearse calibrate"});
+  changed["calibration"]["context"]["gpu"] = "NVIDIA H100";
+  write_text(machine, changed.dump());
+  check_failure(rehearse(run + " --measure-kernels"), 1, {machine, "NVIDIA H100", "rehearse calibrate"});
   check_failure(rehearse("inspect --machine " + machine + " " + kModel), 2, {"--kernels"});
 }
 
@@ -180,7 +197,7 @@ TEST_CASE("a run that measures kernels without a file says that the next may cho
 }
 
 TEST_CASE("times of several nodes are said to be of them together") {
-  if (!has_tiles()) return;  // without AVX2, or without oneDNN
+  if (!keeps_times()) return;  // without AVX2, or without oneDNN
   const TemporaryFolder folder;
   const auto machine = folder / "machine.json";
   write_server(machine);
@@ -195,6 +212,30 @@ TEST_CASE("times of several nodes are said to be of them together") {
       CHECK(by.ends_with(", " + std::to_string(nodes) + " nodes together") == (nodes > 1));
     }
   CHECK(several > 0);
+}
+
+TEST_CASE("kernels are not measured for what has one for each node") {
+  const TemporaryFolder folder;
+  const auto machine = folder / "machine.json";
+  write_server(machine);
+  for (const std::string one : {" --backend reference", " --dtype f64", " --backend cuda"}) {
+    const auto device = one == " --dtype f64" ? "reference" : one.substr(one.rfind(' ') + 1);
+    check_failure(rehearse("run " + kTraining + " --steps 1 --measure-kernels" + one), 1, {"--measure-kernels", device});
+    check_failure(rehearse("inspect --kernels " + kModel + " --machine " + machine + one), 1, {"--machine", device});
+  }
+}
+
+TEST_CASE("builds that are not optimised keep no times of kernels") {
+#ifndef NDEBUG
+  const TemporaryFolder folder;
+  const auto machine = folder / "machine.json";
+  write_server(machine);
+  const auto before = read(machine);
+  for (const auto& measuring : {"run " + kTraining + " --steps 1 --measure-kernels --machine " + machine,
+                                "calibrate --into " + machine + " --kernels-of " + kModel})
+    check_failure(rehearse(measuring), 3, {"not optimised"});
+  CHECK(read(machine) == before);
+#endif
 }
 
 TEST_CASE("calibrate times the kernels of a model's nodes, and leaves the rest of the file as it is") {
@@ -215,11 +256,11 @@ TEST_CASE("calibrate times the kernels of a model's nodes, and leaves the rest o
     after["calibration"].erase("choices");
   }
   CHECK(after == before);
+  check_failure(rehearse("calibrate --kernels-of zoo:resnet18 --into /nowhere/machine.json"), 1, {"/nowhere"});
 #endif
   check_failure(rehearse("calibrate --batch 4"), 2, {"--kernels-of"});
   check_failure(rehearse("calibrate --kernels-of zoo:resnet18 --plan dp=4096 --into /nowhere/machine.json"), 1,
                 {"--plan dp=4096", "cores"});
-  check_failure(rehearse("calibrate --kernels-of zoo:resnet18 --into /nowhere/machine.json"), 1, {"/nowhere"});
   check_failure(rehearse("calibrate --kernels-of zoo:resnet18 --backend cuda"), 1, {"--kernels-of", "--backend"});
   check_failure(rehearse("calibrate --into machine.json"), 1, {"--storage", "--kernels-of"});
 }

@@ -95,6 +95,16 @@ TEST_CASE("without --checkpoint the line says that nothing was saved") {
   CHECK(nlohmann::json::parse(ended.out).at("interrupted") == true);
 }
 
+TEST_CASE("a training that is told to stop while it measures kernels keeps nothing and says so") {
+  // They are measured for two seconds.
+  const auto ended = run_shell("\"" REHEARSAL_COMMAND
+                               "\" run 'zoo:unet2d?image=32&channels=16&depth=1' --batch 2 --lr 0.001 --steps 1000000 --measure-kernels & "
+                               "job=$!; sleep 1; kill -INT $job; wait $job");
+  CHECK(ended.status == 75);
+  CHECK(ended.out.empty());
+  CHECK_THAT(ended.err, contains("interrupted while kernels were timed"));
+}
+
 TEST_CASE("a second SIGINT ends at once") {
   // A step of many seconds, interrupted twice.
   const auto ended =
