@@ -178,7 +178,7 @@ constexpr ValueRow kValues[] = {
     {"evaluate", "--dtype", "f32,f64"},
     {"run", "--dtype", "", computed_arithmetics},
     {"inspect", "--dtype", "", computed_arithmetics},
-    {"calibrate", "--dtype", "", computed_arithmetics},
+    {"calibrate", "--dtype", "f32,bf16,f16"},
     {"bench", "--dtype", "f32,f64,f16,bf16"},
     {"bench data", "--dtype", "f32,f64,f16,bf16"},
     {"", "--dtype", "", arithmetics},

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <thread>
+#include <tuple>
 
 #include "tests/cli/rehearse.hpp"
 
@@ -214,6 +216,26 @@ TEST_CASE("times of several nodes are said to be of them together") {
   CHECK(several > 0);
 }
 
+TEST_CASE("what is wrong with a plan is said before kernels are measured, and alike") {
+  const TemporaryFolder folder;
+  const auto machine = folder / "machine.json";
+  write_server(machine);
+  const auto before = read(machine);
+  const auto run = "run " + kTraining + " --steps 1 --plan dp=1,micro_batch=7 --machine " + machine;
+  const auto as_it_is = rehearse(run);
+  check_failure(as_it_is, 3, {"micro_batch", "7 samples"});
+  CHECK(rehearse(run + " --measure-kernels").err == as_it_is.err);
+  const auto calibrate = "calibrate --quick --into " + machine + " --kernels-of ";
+  for (const auto& [job, status, words] :
+       {std::tuple{kModel + " --plan dp=1,micro_batch=7", 3, "7 samples"}, std::tuple{kModel + " --plan sp=2", 1, "'sp' is no key"},
+        std::tuple{std::string("/nowhere/model.onnx"), 1, "/nowhere/model.onnx"}}) {
+    const auto ended = rehearse(calibrate + job);
+    check_failure(ended, status, {words});
+    CHECK_THAT(ended.err, !contains("mpirun"));
+  }
+  CHECK(read(machine) == before);
+}
+
 TEST_CASE("kernels are not measured for what has one for each node") {
   const TemporaryFolder folder;
   const auto machine = folder / "machine.json";
@@ -223,6 +245,8 @@ TEST_CASE("kernels are not measured for what has one for each node") {
     check_failure(rehearse("run " + kTraining + " --steps 1 --measure-kernels" + one), 1, {"--measure-kernels", device});
     check_failure(rehearse("inspect --kernels " + kModel + " --machine " + machine + one), 1, {"--machine", device});
   }
+  for (const std::string type : {"f64", "tf32"})
+    check_failure(rehearse("calibrate --quick --into " + machine + " --kernels-of " + kModel + " --dtype " + type), 1, {"--dtype " + type});
 }
 
 TEST_CASE("builds that are not optimised keep no times of kernels") {
@@ -236,6 +260,52 @@ TEST_CASE("builds that are not optimised keep no times of kernels") {
     check_failure(rehearse(measuring), 3, {"not optimised"});
   CHECK(read(machine) == before);
 #endif
+}
+
+TEST_CASE("calibrate says which nodes of a model it has not timed") {
+  if (!keeps_times()) return;  // without AVX2, or without oneDNN
+  const TemporaryFolder folder;
+  const auto machine = folder / "machine.json";
+  write_server(machine);
+  const auto before = read(machine);
+  const auto calibrate = "calibrate --quick --format json --into " + machine + " --kernels-of ";
+  const auto none = rehearse(calibrate + kGpt);
+  CHECK_THAT(none.err, contains("nothing to time"));
+  CHECK_FALSE(result_of(none).contains("written"));
+  // 2 images of 256 channels and 8192 x 8192 pixels in f32 are 137 GB: four times that, and as much of results, are more than a quarter of
+  // 4 TB.
+  const auto large = result_of(rehearse(calibrate + "'zoo:unet2d?image=8192&channels=256&depth=1' --batch 2"));
+  CHECK(large.at("choices").at("nodes") == 0);
+  CHECK(large.at("choices").at("left_out") > 5);
+  CHECK_FALSE(large.contains("written"));
+  CHECK(read(machine) == before);
+}
+
+TEST_CASE("calibrate into a file that is there keeps choices that were made here, and says which are lost") {
+  if (!keeps_times()) return;  // without AVX2, or without oneDNN
+  const TemporaryFolder folder;
+  const auto machine = folder / "machine.json";
+  write_server(machine);
+  REQUIRE(rehearse("run " + kTraining + " --steps 1 --measure-kernels --machine " + machine).status == 0);
+  const auto good = read(machine);
+  const auto calibrate = "calibrate --quick --format json -o " + machine;
+  auto elsewhere = good;
+  elsewhere["calibration"]["choices"]["libraries"] = "something else";
+  write_text(machine, elsewhere.dump());
+  CHECK_THAT(run_shell("timeout -s INT 3 \"" REHEARSAL_COMMAND "\" " + calibrate).err,
+             contains("holds choices of kernels for") && contains("something else") && contains("they are lost"));
+  CHECK(read(machine) == elsewhere);
+  write_text(machine, good.dump());
+  const auto anew = rehearse(calibrate);
+  CHECK_THAT(anew.err, !contains("lost"));
+  const auto count = result_of(anew).at("choices").at("nodes").get<std::size_t>();
+  std::set<std::string> nodes;
+  for (const auto& node : read(machine)["calibration"]["choices"]["nodes"]) nodes.insert(node.at("node"));
+  CHECK(nodes.size() == count);
+  const auto& before = good["calibration"]["choices"]["nodes"];
+  CHECK(before.size() > 5);
+  CHECK(count > before.size());
+  for (const auto& node : before) CHECK(nodes.contains(node.at("node").get<std::string>()));
 }
 
 TEST_CASE("calibrate times the kernels of a model's nodes, and leaves the rest of the file as it is") {
@@ -257,6 +327,8 @@ TEST_CASE("calibrate times the kernels of a model's nodes, and leaves the rest o
   }
   CHECK(after == before);
   check_failure(rehearse("calibrate --kernels-of zoo:resnet18 --into /nowhere/machine.json"), 1, {"/nowhere"});
+  if (std::thread::hardware_concurrency() > 1)
+    CHECK_THAT(rehearse(calibrate + " --plan tp=2").err, contains("warning: ") && contains("every coordinate of tp"));
 #endif
   check_failure(rehearse("calibrate --batch 4"), 2, {"--kernels-of"});
   check_failure(rehearse("calibrate --kernels-of zoo:resnet18 --plan dp=4096 --into /nowhere/machine.json"), 1,
