@@ -178,7 +178,7 @@ Outlook LoweredBounds::outlook(const plan::Plan& plan) {
   outlook.step = pass->kernels * (passes_in_a_step(plan, micro.count) * kRounding);
   if (job_.platform.nodes.size() > 1 && plan.shares == "speed")
     outlook.step = shared_by_speed(plan, *pass, static_cast<double>(micro.count));
-  outlook.step = std::max(outlook.step, Seconds(of_one_stage(plan, *pass, static_cast<int>(micro.count)) * kRounding));
+  outlook.step = std::max(outlook.step, Seconds(of_mean_stage(plan, *pass, static_cast<int>(micro.count)) * kRounding));
   outlook.cost = costmodel::job_cost(job_.platform, plan.ranks(), outlook.step, Joules(0));
   return outlook;
 }
@@ -201,11 +201,14 @@ Seconds LoweredBounds::shared_by_speed(const plan::Plan& plan, const PassCost& p
   return Seconds(mean / speed / plan.pp * (plan.micro_batch ? kRounding : kFullerTiles));
 }
 
-/// Where lowering cuts a pipeline depends on all of the plan, so that nothing more than passes_in_a_step() is known of its stages.
-double LoweredBounds::of_one_stage(const plan::Plan& plan, const PassCost& pass, int micro_batches) {
-  if (plan.pp > 1 || job_.platform.nodes.size() > 1) return 0;
+/// Where lowering cuts a pipeline depends on all of the plan. However it does, what one rank would have to do without stages is done by
+/// those of all stages together, and one of them has no less to do than they have in the mean. Of what is sent, each stage's part takes no
+/// less than its share of the whole.
+double LoweredBounds::of_mean_stage(const plan::Plan& plan, const PassCost& pass, int micro_batches) {
+  if (job_.platform.nodes.size() > 1) return 0;
   const double passes = micro_batches * (pass.kernels.value() + exchanges_of(plan, pass));
-  return meets_in_every_step(plan) ? passes + update_of(plan, pass) + sums_of(plan, pass, micro_batches) : passes;
+  const double once = meets_in_every_step(plan) ? update_of(plan, pass) + sums_of(plan, pass, micro_batches) : 0;
+  return (passes + once) / plan.pp;
 }
 
 /// Of weights that are on every replica.
@@ -236,7 +239,7 @@ double LoweredBounds::exchanges_of(const plan::Plan& plan, const PassCost& pass)
 
 const LoweredBounds::ReplicaLinks& LoweredBounds::links_of_replicas(const plan::Plan& plan) {
   auto degrees = split_of(plan);
-  degrees.dp = plan.dp, degrees.order = plan.order;
+  degrees.dp = plan.dp, degrees.pp = plan.pp, degrees.order = plan.order;
   degrees.micro_batch.reset();
   if (plan.has_shard_groups()) degrees.zero = 1, degrees.zero_group = plan.zero_group;
   const auto [at, fresh] = links_.try_emplace(to_text(degrees));

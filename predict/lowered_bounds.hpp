@@ -1,7 +1,7 @@
 #pragma once
 // What no step of our own execution falls below, found without lowering every plan: plans that split the layers alike run the same kernels,
-// however many replicas and stages they have, whatever is sharded, recomputed or in which order stages work. Without stages the update
-// counts, too, and where processors move messages themselves, sums of gradients and exchanges.
+// however many replicas and stages they have, whatever is sharded, recomputed or in which order stages work. On devices of one kind the
+// update counts, too, and where processors move messages themselves, sums of gradients and exchanges.
 
 #include <map>
 #include <optional>
@@ -45,8 +45,8 @@ class LoweredBounds {
   };
 
   [[nodiscard]] Seconds shared_by_speed(const plan::Plan&, const PassCost&, double micro_batches) const;
-  /// Seconds of a step of a plan with one stage, on devices of one kind; 0 of others.
-  [[nodiscard]] double of_one_stage(const plan::Plan&, const PassCost&, int micro_batches);
+  /// Seconds that ranks of a pipeline's stages are busy in the mean of them, on devices of one kind; 0 of others.
+  [[nodiscard]] double of_mean_stage(const plan::Plan&, const PassCost&, int micro_batches);
   [[nodiscard]] static double update_of(const plan::Plan&, const PassCost&);
   [[nodiscard]] double sums_of(const plan::Plan&, const PassCost&, int micro_batches);
   [[nodiscard]] double exchanges_of(const plan::Plan&, const PassCost&) const;

@@ -116,8 +116,9 @@ struct OwnCase {
 };
 
 struct Tightness {
-  int looked = 0;
+  int looked = 0, pipelines = 0;
   double seconds = 0, memory = 0;
+  double seconds_of_pipelines = 0;
 };
 
 /// Bounds beside the closed form, of every third plan where it can be used: neighbours differ in little.
@@ -136,6 +137,7 @@ Tightness compare_bounds(Predictor& predictor, const std::vector<std::string>& p
     for (const auto& row : objective_table()) CHECK(row.least(outlook) <= row.value(a) * (1 + 1e-12));
     ++sum.looked;
     sum.seconds += outlook.step / a.step;
+    if (plan.pp > 1) ++sum.pipelines, sum.seconds_of_pipelines += outlook.step / a.step;
     sum.memory += static_cast<double>(outlook.memory_bytes) / static_cast<double>(a.memory_bytes);
   }
   return sum;
@@ -187,7 +189,9 @@ TEST_CASE("on processors a bound counts messages, which nothing hides there, and
       const auto predictor = setting.predictor();
       const auto sum = compare_bounds(*predictor, own_plans(splits));
       CHECK(sum.looked > 60);
-      CHECK(sum.seconds / sum.looked > 0.4);  // kernels alone are less than a quarter; of pipelines nothing else counts
+      CHECK(sum.seconds / sum.looked > 0.4);  // kernels alone are less than a quarter
+      // 0.46 to 0.61, and 0.39 at least by kernels alone: messages between stages, and waiting for each other, are none of it.
+      CHECK(sum.seconds_of_pipelines / sum.pipelines > 0.45);
     }
 }
 
