@@ -1,6 +1,7 @@
 #include "plan/lowering/lowering.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <tuple>
@@ -10,6 +11,7 @@
 #include "plan/batch_shares.hpp"
 #include "plan/compressors.hpp"
 #include "plan/lowering/algorithms.hpp"
+#include "plan/lowering/known_shardings.hpp"
 #include "plan/lowering/meeting_rules.hpp"
 #include "plan/lowering/role_passes.hpp"
 #include "plan/lowering/spread_decompositions.hpp"
@@ -81,10 +83,9 @@ void check_attention(const Sharding& sharding, const graph::Graph& g, Program& p
 }
 
 /// On one stage, in one pass.
-bool run_together(const LoweringContext& context, NodeId a, NodeId b) {
+bool run_together(const Pipeline& pipeline, const Sharding& sharding, NodeId a, NodeId b) {
   const auto same = [&](const auto& of) { return of[graph::index(a)] == of[graph::index(b)]; };
-  return same(context.pipeline.part_of_node) && same(context.sharding.parts) &&
-         (context.pipeline.can_wait.empty() || same(context.pipeline.can_wait));
+  return same(pipeline.part_of_node) && same(sharding.parts) && (pipeline.can_wait.empty() || same(pipeline.can_wait));
 }
 
 /// A ring is one piece: all of its nodes run on one stage, in one pass.
@@ -94,7 +95,7 @@ void check_stages_of_rings(const LoweringContext& context) {
     for (const auto* nodes : {&ring.forward, &ring.backward})
       for (const RingNode& n : *nodes) {
         const auto first = nodes->front().node;
-        if (!run_together(context, n.node, first))
+        if (!run_together(context.pipeline, context.sharding, n.node, first))
           throw Refusal("plan: attention=ring: a pipeline stage ends between " + g[first].name + " and " + g[n.node].name +
                         ", which work on the same blocks of keys; use other cuts, another schedule or attention=gather");
       }
@@ -190,14 +191,21 @@ void warn_about_replicas(const Sharding& sharding, const graph::Graph& g, Progra
 
 void build_roles(LoweringContext& context, Program& program) {
   const BlockClasses classes(context.sharding);
-  std::map<std::tuple<int, int, std::vector<std::int64_t>>, std::uint32_t> known;
+  using Part = std::pair<int, std::vector<std::int64_t>>;  // of the model: a stage, and sizes of blocks
+  std::map<Part, std::map<int, std::uint32_t>> known;      // by device
   const auto pipeline = axis_named(program.axes, "pp");
   for (int rank = 0; rank < program.ranks; ++rank) {
     const int stage = pipeline < program.axes.size() ? coordinate(program, rank, pipeline) : 0;
     const int device = context.options.device_of ? context.options.device_of(rank) : 0;
-    const auto [at, fresh] =
-        known.try_emplace({stage, device, classes.of(position(program, rank, 0))}, static_cast<std::uint32_t>(program.roles.size()));
-    if (fresh) program.roles.push_back(build_role(context, stage, rank, Watched::Yes));
+    auto& on_devices = known[{stage, classes.of(position(program, rank, 0))}];
+    const auto next = static_cast<std::uint32_t>(program.roles.size());
+    const auto first = on_devices.empty() ? next : on_devices.begin()->second;
+    const auto [at, fresh] = on_devices.try_emplace(device, next);
+    // On another device ranks do the same, and only take another time for it. Who listens hears of every role.
+    if (fresh && first < next && !context.options.after_pass)
+      program.roles.push_back(Role(program.roles[first]));
+    else if (fresh)
+      program.roles.push_back(build_role(context, stage, rank, Watched::Yes));
     program.role_of.push_back(at->second);
   }
 }
@@ -256,13 +264,20 @@ void set_kept_results(LoweringContext& context) {
 
 std::vector<MeshAxisInfo> mesh_of(const Plan& plan) {
   const int shards = plan.has_shard_groups() ? plan.shard_ranks() : 1;
-  const std::map<std::string, std::vector<std::pair<std::string, int>>> parts{
-      {"dp", {{"shard", shards}, {"dp", plan.dp / plan.expert_ranks() / shards}}},
-      {"pp", {{"pp", plan.pp}}},
-      {"tp", {{"tp", plan.tp}}},
-      {"cp", {{"cp", plan.cp}}},
-      {"ep", {{"ep", plan.expert_ranks()}}},
-      {"spatial", {{"width", plan.spatial[2]}, {"height", plan.spatial[1]}, {"depth", plan.spatial[0]}}}};
+  struct Part {
+    std::string_view word;  // of the order
+    std::string_view axis;
+    int size;
+  };
+  const std::array parts{Part{"dp", "shard", shards},
+                         Part{"dp", "dp", plan.dp / plan.expert_ranks() / shards},
+                         Part{"pp", "pp", plan.pp},
+                         Part{"tp", "tp", plan.tp},
+                         Part{"cp", "cp", plan.cp},
+                         Part{"ep", "ep", plan.expert_ranks()},
+                         Part{"spatial", "width", plan.spatial[2]},
+                         Part{"spatial", "height", plan.spatial[1]},
+                         Part{"spatial", "depth", plan.spatial[0]}};
   // Neighbours of an image exchange halos many times a step: where the order does not say otherwise they are the nearest ranks.
   const std::string order = plan.order.find("spatial") == std::string::npos ? "spatial." + plan.order : plan.order;
   std::vector<MeshAxisInfo> axes;
@@ -270,10 +285,11 @@ std::vector<MeshAxisInfo> mesh_of(const Plan& plan) {
   std::size_t start = 0;
   while (start <= order.size()) {
     const auto dot = std::min(order.find('.', start), order.size());
-    for (const auto& [name, size] : parts.at(order.substr(start, dot - start))) {
-      if (size == 1 && name != "dp") continue;
-      axes.push_back({name, size, stride});
-      stride *= size;
+    const auto word = std::string_view(order).substr(start, dot - start);
+    for (const auto& part : parts) {
+      if (part.word != word || (part.size == 1 && part.axis != "dp")) continue;
+      axes.push_back({std::string(part.axis), part.size, stride});
+      stride *= part.size;
     }
     start = dot + 1;
   }
@@ -399,17 +415,6 @@ std::vector<Violation> validate(const graph::TrainingGraph& training, const Plan
 
 namespace {
 
-/// Ranks whose parts differ cannot exchange what is sharded in equal ones.
-void refuse_exchanged_samples(const graph::Graph& g, const Sharding& sharding) {
-  for (const Conversion& c : sharding.conversions)
-    for (const ConversionStep& step : c.steps) {
-      const auto uneven = [&](const AxisLayout& l) { return l.split() && sharding.deals_unevenly(step.axis, l.atom); };
-      if (step.kind != ConversionKind::Slice && (uneven(step.from) || uneven(step.to)))
-        throw UnevenShares("plan: shares: all replicas exchange their parts of " + g[c.tensor].name +
-                           ", which must be equal for that; use shares=equal");
-    }
-}
-
 /// Replicas of several numbers of micro-batches can meet once a step, not once a micro-batch.
 void refuse_uneven_meetings(const Program& program) {
   const auto replicas = axis_named(program.axes, "dp");
@@ -426,6 +431,15 @@ void refuse_uneven_meetings(const Program& program) {
                              " lets them exchange something in each; use shares=equal or a smaller zero, or leave micro_batch out");
       }
   }
+}
+
+/// Where stages end within attention that is fused, it stays several nodes.
+std::shared_ptr<const Sharding> cut_at_stages(const graph::Graph& g, std::shared_ptr<const Sharding> whole, const Pipeline& pipeline) {
+  const auto together = [&](NodeId a, NodeId b) { return run_together(pipeline, *whole, a, b); };
+  if (!has_parts_apart(*whole, together)) return whole;
+  auto cut = std::make_shared<Sharding>(*whole);
+  split_apart(g, *cut, together);
+  return cut;
 }
 
 }  // namespace
@@ -445,28 +459,25 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
 
   const auto dims = options.dims ? options.dims : std::make_shared<const graph::LogicalDims>(training.graph);
   const auto axes = sharding_axes(training, dims, plan, program.micro_batches, *rules);
-  const auto sharded = std::make_shared<Sharding>(shard(training, dims, axes));
-  program.sharding = sharded;
-  const auto& sharding = *sharded;
-  refuse_barriers(training.graph, sharding);
-  refuse_exchanged_samples(training.graph, sharding);
-  check_attention(sharding, training.graph, program);
-  warn_about_replicas(sharding, training.graph, program);
+  const bool fuses = plan.fuse == Fusion::Attention && backend.fuses_attention();
+  program.sharding = sharded(training, dims, {axes, fuses, nullptr}, *rules);
+  check_attention(*program.sharding, training.graph, program);
+  warn_about_replicas(*program.sharding, training.graph, program);
   warn_about_idle_keys(training, program);
   warn_about_statistics(training.graph, program);
   if (auto sentence = other_mathematics(plan); !sentence.empty()) program.warnings.push_back(std::move(sentence));
-  if (plan.fuse == Fusion::Attention && backend.fuses_attention()) fuse_attention(training, *sharded);
-  auto stages = cut_into_parts(training, sharding, program, options);
+  auto stages = cut_into_parts(training, *program.sharding, program, options);
   const auto pipeline = pipeline_of(training, plan, program.micro_batches, stages);
+  program.sharding = cut_at_stages(training.graph, program.sharding, pipeline);
+  const auto& sharding = *program.sharding;
 
   LoweringContext context{training,    plan, backend, options, sharding, stages, pipeline, program, training.graph.consumers(),
-                          axes.size(), {},   {},      {},      {},       {},     {}};
+                          axes.size(), {},   {},      {},      {},       {},     {},       {}};
   const auto time = std::find_if(axes.begin(), axes.end(), [](const MeshAxis& a) { return a.in_time; });
   context.time_axis = static_cast<std::size_t>(time - axes.begin());
   for (const auto& axis : axes) context.mesh_axis.push_back(axis_named(program.axes, axis.name));
   for (std::size_t a = 0; options.links && a < program.axes.size(); ++a) context.links.push_back(options.links(program, a));
   check_stages_of_rings(context);
-  split_apart(training.graph, *sharded, [&](NodeId a, NodeId b) { return run_together(context, a, b); });
   if (pipeline.schedule->asynchronous) context.of_weights = nodes_of_weights(training, sharding);
   set_kept_results(context);
   warn_about_stashes(context, program);

@@ -399,7 +399,9 @@ std::string RoleBuilder::quickest(CollectiveKind kind, std::size_t mesh_axis, st
     if (kind == CollectiveKind::Broadcast) return "scatter-all-gather";
     return kind == CollectiveKind::AllToAll ? "pairwise" : "ring";
   }
-  return std::string(best_collective(kind, axis.size, Bytes(static_cast<double>(bytes)), c_.links[mesh_axis]).name);
+  auto& known = c_.quickest[{kind, mesh_axis, bytes}];
+  if (known.empty()) known = best_collective(kind, axis.size, Bytes(static_cast<double>(bytes)), c_.links[mesh_axis]).name;
+  return std::string(known);
 }
 
 }  // namespace rehearsal::plan

@@ -3,6 +3,8 @@
 // plan/lowering/role_builder.hpp.
 
 #include <map>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "plan/lowering/lowering.hpp"
@@ -31,6 +33,8 @@ struct LoweringContext {
   std::map<graph::NodeId, std::vector<graph::TensorId>> stashed_after;  ///< by the last node of the forward pass that uses them
   std::vector<std::vector<CollectiveLinks>> links;                      ///< [axis of the Program]; empty: not known
   std::vector<bool> of_weights;  ///< [node]: computed from weights alone; empty unless steps use weights of different ages
+  /// Algorithms by kind of collective, axis of the Program and bytes: buckets of gradients are of few sizes.
+  mutable std::map<std::tuple<CollectiveKind, std::size_t, std::int64_t>, std::string_view> quickest = {};
 };
 
 /// Nodes that run once a step where there is a flush, and read what is trained.

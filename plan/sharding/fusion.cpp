@@ -455,6 +455,10 @@ void fuse_attention(const graph::TrainingGraph& training, Sharding& sharding) {
   number_nodes(g, sharding);
 }
 
+bool has_parts_apart(const Sharding& sharding, const RunsTogether& together) {
+  return std::ranges::any_of(sharding.fused, [&](const FusedAttention& f) { return !all_together(f, together); });
+}
+
 void split_apart(const graph::Graph& g, Sharding& sharding, const RunsTogether& together) {
   const auto apart = std::ranges::stable_partition(sharding.fused, [&](const FusedAttention& f) { return all_together(f, together); });
   for (const auto& fused : apart) sharding.not_fused.push_back({softmax_of(g, fused), "a pipeline stage ends within it"});

@@ -12,7 +12,9 @@ using RunsTogether = std::function<bool(graph::NodeId, graph::NodeId)>;
 
 /// Into sharding.fused, with what stands in the way of others in sharding.not_fused. What goes round a ring stays as it is.
 void fuse_attention(const graph::TrainingGraph&, Sharding& sharding);
-/// What was fused stays several nodes where these do not run together.
+/// Is there something fused whose nodes do not run together?
+[[nodiscard]] bool has_parts_apart(const Sharding&, const RunsTogether&);
+/// That stays several nodes.
 void split_apart(const graph::Graph&, Sharding& sharding, const RunsTogether&);
 
 }  // namespace rehearsal::plan

@@ -24,11 +24,19 @@ struct DimensionUse {
   std::set<graph::AtomId> of_experts;   ///< of `weights`, those of matrices that experts have one each of
   std::set<graph::AtomId> of_tables;    ///< of `weights`, the rows of large tables that words are looked up in and no product has
 };
+/// How axes of a mesh share out a graph that can run so.
+struct KnownSharding {
+  std::vector<MeshAxis> axes;
+  bool fused = false;  ///< attention, where it can be
+  std::shared_ptr<const Sharding> sharding;
+};
+
 /// What has been found for one graph: a search asks for the same again and again.
 struct RuleBook {
   std::string model_hash;
   std::optional<DimensionUse> use;
   std::map<int, std::vector<std::string>> tensor;  ///< by degree: names of the dimensions that tensor parallelism splits
+  std::vector<KnownSharding> shardings;            ///< the last few: plans that differ in schedule and recomputation follow each other
 };
 
 /// Does the optimizer keep anything of a parameter besides it?

@@ -32,6 +32,7 @@ struct MeshAxis {
   std::vector<std::int64_t> samples = {};
   std::vector<int> counts = {};  ///< in time: micro-batches, by coordinate of the axis that has `samples`; empty: `size` on all
   bool ring = false;             ///< attention passes keys and values round instead of gathering them
+  friend bool operator==(const MeshAxis&, const MeshAxis&) = default;
 };
 
 enum class ConversionKind : std::uint8_t {
