@@ -302,13 +302,18 @@ std::vector<std::string> names_in(const std::string& text) {
 std::string text_of_names(const std::vector<std::string>& names) { return joined(names, "|", escaped); }
 
 const PlanKey* find_plan_key(std::string_view key) {
+  if (const auto* same = std::ranges::find(kTable, key, &PlanKey::key); same != kTable.end()) return same;
   const auto found = find_name(key, names_of_rows(kTable, &PlanKey::key));
   return found ? std::ranges::find(kTable, *found, &PlanKey::key) : nullptr;
 }
 
 bool is_set(const PlanKey& row, const Plan& plan) {
-  static const Plan neutral;
-  return row.print(plan) != row.print(neutral);
+  static const auto neutral = [] {
+    std::array<std::string, kTable.size()> texts;
+    for (std::size_t n = 0; n < kTable.size(); ++n) texts[n] = kTable[n].print({});
+    return texts;
+  }();
+  return row.print(plan) != neutral[static_cast<std::size_t>(&row - kTable.data())];
 }
 
 std::string no_plan_key(std::string_view key) {
