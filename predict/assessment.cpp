@@ -144,13 +144,13 @@ plan::Program lowered(const Workload& job, const plan::Plan& plan, const PassLis
 }
 
 /// How long replicas take, each as its slowest rank does.
-std::vector<plan::ReplicaPace> paces(const Workload& job, const plan::Program& program) {
-  const auto costs = cost_of(job, program);
+std::vector<plan::ReplicaPace> paces(const plan::Program& program, const ProgramCosts& costs) {
   const auto axis = replicas_axis(program);
+  std::vector<BusySeconds> of_role;
+  for (std::size_t r = 0; r < program.roles.size(); ++r) of_role.push_back(busy_seconds(program, program.roles[r], costs.roles[r]));
   std::vector<plan::ReplicaPace> found(static_cast<std::size_t>(program.plan.dp), {0, 0});
   for (int rank = 0; rank < program.ranks; ++rank) {
-    const auto role = program.role_of[static_cast<std::size_t>(rank)];
-    const auto busy = busy_seconds(program, program.roles[role], costs.roles[role]);
+    const auto& busy = of_role[program.role_of[static_cast<std::size_t>(rank)]];
     double samples = 0;
     for (int m = 0; m < plan::micro_batches_of(program, rank); ++m) samples += static_cast<double>(plan::samples(program, rank, m).count);
     auto& pace = found[static_cast<std::size_t>(coordinate(program, rank, axis))];
@@ -159,8 +159,7 @@ std::vector<plan::ReplicaPace> paces(const Workload& job, const plan::Program& p
   return found;
 }
 
-double closed_seconds(const Workload& job, const plan::Program& program) {
-  const auto costs = cost_of(job, program);
+double closed_seconds(const Workload& job, const plan::Program& program, const ProgramCosts& costs) {
   return closed_form_evaluator()->evaluate({program, costs, job.platform, job.model}).step.value();
 }
 
@@ -170,10 +169,11 @@ plan::Program lowered_by_speed(const Workload& job, const plan::Plan& plan) {
   auto even = plan;
   even.shares = "equal";
   auto program = lowered(job, even);
+  const auto costs = cost_of(job, program);
   const auto batch = job.training.batch;
   const auto unit = plan.micro_batch && batch / *plan.micro_batch >= plan.dp ? *plan.micro_batch : 1;
   auto by_speed = plan;
-  by_speed.shares = plan::text_of_shares(plan::samples_by_pace(batch, unit, paces(job, program)));
+  by_speed.shares = plan::text_of_shares(plan::samples_by_pace(batch, unit, paces(program, costs)));
   if (!plan::has_uneven_shares(batch, by_speed)) return program;
   const auto evenly = [&](const std::string& why) {
     program.warnings.push_back("replicas on slower devices have as many samples as the others: " + why);
@@ -183,7 +183,8 @@ plan::Program lowered_by_speed(const Workload& job, const plan::Plan& plan) {
     return evenly(faults.front().key + ": " + faults.front().problem);
   try {
     auto uneven = lowered(job, by_speed);
-    return closed_seconds(job, uneven) < closed_seconds(job, program) ? std::move(uneven) : std::move(program);
+    const bool quicker = closed_seconds(job, uneven, cost_of(job, uneven)) < closed_seconds(job, program, costs);
+    return quicker ? std::move(uneven) : std::move(program);
   } catch (const plan::UnevenShares& obstacle) {
     return evenly(obstacle.what());
   }
@@ -303,7 +304,8 @@ Assessment assess(const Workload& job, const plan::Program& program, StepEvaluat
   a.events = cost.events;
   a.cost = costmodel::job_cost(job.platform, program.ranks, a.step, cost.devices_energy + cost.links_energy);
   const double peak = peak_of(job, program.ranks);
-  a.mfu = peak > 0 ? graph::flops_of(job.training.graph) / a.step.value() / peak : 0;
+  if (!job.facts->flops) job.facts->flops = graph::flops_of(job.training.graph);
+  a.mfu = peak > 0 ? *job.facts->flops / a.step.value() / peak : 0;
   set_memory(job, program, a);
   a.checkpoint = checkpoint_size(program, job.training.graph, job.platform);
   if (cost_out != nullptr) *cost_out = std::move(cost);

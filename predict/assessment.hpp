@@ -18,6 +18,12 @@
 
 namespace rehearsal::predict {
 
+/// What plans of one job have asked about all of it: a search asks for the same again and again.
+struct JobFacts {
+  std::vector<plan::StageSpeed> speeds;  ///< by group of nodes; empty: no pipeline has asked
+  std::optional<double> flops;           ///< of a step
+};
+
 /// Everything that stays the same when plans are compared.
 struct Workload {
   const graph::TrainingGraph& training;
@@ -28,6 +34,7 @@ struct Workload {
   std::string peak_key = "f32";                                                ///< arithmetic whose peak MFU refers to
   std::shared_ptr<plan::RuleBook> rules = std::make_shared<plan::RuleBook>();  ///< what plans of this job found out about its dimensions
   std::vector<const costmodel::CostModel*> models = {};  ///< by group of nodes of the platform; empty: `model` on all of them
+  std::shared_ptr<JobFacts> facts = std::make_shared<JobFacts>();
 
   /// Of the device that a rank is.
   [[nodiscard]] const costmodel::CostModel& model_of(int rank) const {

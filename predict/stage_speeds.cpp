@@ -50,8 +50,9 @@ plan::StageSpeed speed_of_operators(const Workload& job, const costmodel::CostMo
 }
 
 std::vector<plan::StageSpeed> stage_speeds(const Workload& job, const plan::Plan& plan) {
-  std::vector<plan::StageSpeed> of_group;
-  for (const auto* model : job.models) of_group.push_back(speed_of_operators(job, *model));
+  auto& of_group = job.facts->speeds;
+  if (of_group.empty())
+    for (const auto* model : job.models) of_group.push_back(speed_of_operators(job, *model));
   std::vector<plan::StageSpeed> speeds(static_cast<std::size_t>(plan.pp), of_group.front());
   int stride = 1;
   for (const auto& axis : plan::mesh_of(plan))
