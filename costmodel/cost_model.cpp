@@ -64,6 +64,14 @@ std::string key_of(const KernelCase& k, std::string_view implementation) {
   return key_of(other);
 }
 
+/// nullptr: nothing. Most devices are known by their datasheets alone: where there is nothing, no key is made.
+template <class Map, class Key>
+typename Map::mapped_type found(const Map& map, const Key& key) {
+  if (map.empty()) return nullptr;
+  const auto at = map.find(key());
+  return at == map.end() ? nullptr : at->second;
+}
+
 }  // namespace
 
 struct CostModel::Index {
@@ -101,17 +109,11 @@ std::string_view CostModel::measured_as(const KernelCase& k) const {
 Estimate CostModel::kernel(const KernelCase& asked) const {
   auto k = asked;
   k.implementation = measured_as(asked);
-  if (const auto at = index_->samples.find(key_of(k)); at != index_->samples.end())
-    return at->second->from_training ? exact(*at->second) : corrected(k, exact(*at->second));
-  auto estimate = by_datasheet(k);
-  for (const bool of_op : {true, false}) {
-    const auto at = index_->fits.find(of_op ? key_of(k.op, k.implementation, k.family, k.dtype, k.threads)
-                                            : key_of("", any_kernel(k.implementation), k.family, k.dtype, k.threads));
-    if (at == index_->fits.end()) continue;
-    estimate = fitted(k, *at->second);
-    break;
-  }
-  return corrected(k, estimate);
+  if (const auto* sample = found(index_->samples, [&] { return key_of(k); }))
+    return sample->from_training ? exact(*sample) : corrected(k, exact(*sample));
+  const auto* fit = found(index_->fits, [&] { return key_of(k.op, k.implementation, k.family, k.dtype, k.threads); });
+  if (fit == nullptr) fit = found(index_->fits, [&] { return key_of("", any_kernel(k.implementation), k.family, k.dtype, k.threads); });
+  return corrected(k, fit != nullptr ? fitted(k, *fit) : by_datasheet(k));
 }
 
 Estimate CostModel::exact(const Sample& s) const {
@@ -158,6 +160,7 @@ Estimate CostModel::by_datasheet(const KernelCase& k) const {
 }
 
 Estimate CostModel::corrected(const KernelCase& k, Estimate estimate) const {
+  if (index_->corrections.empty()) return estimate;
   const auto* c = correction("op:" + k.op, k.threads);
   if (c == nullptr) c = correction("family:" + std::string(family_name(k.family)), k.threads);
   if (c == nullptr) return estimate;

@@ -12,10 +12,12 @@ namespace rehearsal::predict {
 static_assert(plan::TableBackend::kImplementation == costmodel::kAnyImplementation);
 namespace {
 
+const graph::Shape& local_shape(const plan::Buffer& b, std::size_t variant) { return b.shapes[std::min(variant, b.shapes.size() - 1)]; }
+
 std::optional<graph::TensorType> local_type(const plan::Role& role, plan::BufferIndex index, std::size_t variant) {
   if (index == plan::kNoBuffer) return std::nullopt;
   const auto& b = role.buffers[index];
-  return graph::TensorType{b.dtype, b.shapes[std::min(variant, b.shapes.size() - 1)]};
+  return graph::TensorType{b.dtype, local_shape(b, variant)};
 }
 
 std::vector<std::optional<graph::TensorType>> local_types(const plan::Role& role, const std::vector<plan::BufferIndex>& buffers,
@@ -25,10 +27,16 @@ std::vector<std::optional<graph::TensorType>> local_types(const plan::Role& role
   return types;
 }
 
-std::string signature_of(const graph::Attributes& attributes, const graph::NodeView& view, const plan::KernelInfo& info) {
+/// Which random numbers are drawn does not change the time.
+std::string without_stream(const graph::Attributes& attributes) {
+  if (!attributes.has("stream")) return attributes.to_text();
   graph::Attributes relevant = attributes;
-  relevant.erase("stream");  // which random numbers are drawn does not change the time
-  std::string text = relevant.to_text();
+  relevant.erase("stream");
+  return relevant.to_text();
+}
+
+std::string signature_of(const graph::Attributes& attributes, const graph::NodeView& view, const plan::KernelInfo& info) {
+  std::string text = without_stream(attributes);
   const auto add = [&](std::span<const std::optional<graph::TensorType>> types, const std::vector<plan::Format>& formats) {
     for (std::size_t i = 0; i < types.size(); ++i) {
       text += '|';
@@ -182,13 +190,64 @@ bool computes(const plan::Instruction& i) {
          i.kind == plan::InstructionKind::Stash || i.kind == plan::InstructionKind::Restore || is_of_compressor(i);
 }
 
-costmodel::Estimate estimate_of(const plan::Program& program, const graph::TrainingGraph& training, const costmodel::CostModel& model,
-                                const PlacedInstruction& placed) {
-  if (!computes(placed.instruction)) return {};
-  if (plan::crosses_to_host(placed.role, placed.instruction))
-    return model.host_copy(graph::size_of(*local_type(placed.role, placed.instruction.outputs.front(), placed.variant)));
-  return model.kernel(kernel_case(program, training.graph, placed));
+bool have_equal_types(const PlacedInstruction& a, const PlacedInstruction& b, std::vector<plan::BufferIndex> plan::Instruction::*buffers) {
+  return std::ranges::equal(a.instruction.*buffers, b.instruction.*buffers, [&](plan::BufferIndex of_a, plan::BufferIndex of_b) {
+    if (of_a == plan::kNoBuffer || of_b == plan::kNoBuffer) return of_a == of_b;
+    const auto &x = a.role.buffers[of_a], &y = b.role.buffers[of_b];
+    return x.dtype == y.dtype && local_shape(x, a.variant) == local_shape(y, b.variant);
+  });
 }
+
+/// What instructions of one Program take. Layers repeat: of kernels that differ in their nodes alone the cost model is asked once.
+class InstructionCosts {
+ public:
+  InstructionCosts(const plan::Program& program, const graph::Graph& graph) : program_(program), graph_(graph) {}
+
+  [[nodiscard]] costmodel::Estimate of(const costmodel::CostModel& model, const PlacedInstruction& placed) {
+    const auto& i = placed.instruction;
+    if (!computes(i)) return {};
+    if (plan::crosses_to_host(placed.role, i))
+      return model.host_copy(graph::size_of(*local_type(placed.role, i.outputs.front(), placed.variant)));
+    if (i.kind != plan::InstructionKind::Kernel || i.outputs.empty()) return model.kernel(kernel_case(program_, graph_, placed));
+    auto& alike = known_[key_of(model, placed)];
+    for (const auto& known : alike)
+      if (are_alike(known.kernel, placed)) return known.estimate;
+    return alike.emplace_back(placed, model.kernel(kernel_case(program_, graph_, placed))).estimate;
+  }
+
+ private:
+  /// What is quick to compare, and tells most kernels apart.
+  using Key = std::tuple<const costmodel::CostModel*, const graph::OpSchema*, int, std::int64_t>;
+  struct Known {
+    Known(const PlacedInstruction& of, const costmodel::Estimate& takes) : kernel(of), estimate(takes) {}
+    PlacedInstruction kernel;
+    costmodel::Estimate estimate;
+  };
+
+  [[nodiscard]] Key key_of(const costmodel::CostModel& model, const PlacedInstruction& placed) const {
+    const auto& [role, i, variant, threads] = placed;
+    const auto result = i.outputs.front();
+    const auto elements = result == plan::kNoBuffer ? 0 : graph::element_count(local_shape(role.buffers[result], variant));
+    return {&model, &plan::schema_of(role, i, graph_[i.node]), threads, elements};
+  }
+
+  /// Of one key.
+  [[nodiscard]] bool are_alike(const PlacedInstruction& a, const PlacedInstruction& b) const {
+    const auto info = [](const PlacedInstruction& p) -> const plan::KernelInfo& {
+      return p.role.kernels[static_cast<std::size_t>(p.instruction.kernel)];
+    };
+    const auto& x = info(a);
+    const auto& y = info(b);
+    return have_equal_types(a, b, &plan::Instruction::inputs) && have_equal_types(a, b, &plan::Instruction::outputs) &&
+           x.implementation == y.implementation && x.input_formats == y.input_formats && x.output_formats == y.output_formats &&
+           plan::attributes_of(a.role, a.instruction, graph_[a.instruction.node]) ==
+               plan::attributes_of(b.role, b.instruction, graph_[b.instruction.node]);
+  }
+
+  const plan::Program& program_;
+  const graph::Graph& graph_;
+  std::map<Key, std::vector<Known>> known_;
+};
 
 }  // namespace
 
@@ -198,6 +257,7 @@ ProgramCosts cost_of(const plan::Program& program, const graph::TrainingGraph& t
 
 ProgramCosts cost_of(const plan::Program& program, const graph::TrainingGraph& training, const DeviceOfRank& device_of) {
   ProgramCosts costs;
+  InstructionCosts of_instructions(program, training.graph);
   for (std::uint32_t number = 0; number < program.roles.size(); ++number) {
     const auto& role = program.roles[number];
     const auto first = std::ranges::find(program.role_of, number) - program.role_of.begin();
@@ -208,7 +268,7 @@ ProgramCosts cost_of(const plan::Program& program, const graph::TrainingGraph& t
       const std::size_t variants = plan::per_micro_batch(body.kind) ? role.variant_samples.size() : 1;
       for (std::size_t n = 0; n < body.instructions.size(); ++n)
         for (std::size_t v = 0; v < variants; ++v)
-          of_body[n].push_back(estimate_of(program, training, model, {role, body.instructions[n], v, threads}));
+          of_body[n].push_back(of_instructions.of(model, {role, body.instructions[n], v, threads}));
     }
     costs.roles.push_back(std::move(of_role));
   }
