@@ -202,25 +202,32 @@ class Searching {
     }
   }
 
-  /// Whether even those do not fit that keep least: sharded as far as can be, everything recomputed. Where all of them are refused, nobody
-  /// knows.
+  /// Whether even those do not fit that keep least: sharded as far as can be, everything recomputed. Where all of those are refused, as
+  /// some degrees of sharding are for pipelines, those count that keep least of the others.
   bool none_fits(const PlanSpace& space, const std::vector<plan::Plan>& variants) {
     const auto most = std::ranges::max(variants, {}, [](const plan::Plan& p) { return std::pair(p.sequence_parallel, p.zero); });
     bool asked = false;
-    for (const auto& variant : variants) {
-      // Under the last degree of sharding, layers at work are gathered again: a small model may need more than with the one before.
-      if (variant.sequence_parallel != most.sequence_parallel || variant.zero < most.zero - 1 || variant.order != most.order ||
-          variant.zero_group != most.zero_group)
-        continue;
-      try {
-        const auto outlook = predictor_.outlook(space.recomputing(variant).back());
-        if (outlook.memory_bytes == 0 || outlook.fits()) return false;
-        asked = true;
-      } catch (const Refusal&) {
-        continue;
+    for (int zero = most.zero; zero >= 0 && !asked; zero = std::min(zero - 1, 1))
+      for (const auto& variant : variants) {
+        // Under the last degree of sharding, layers at work are gathered again: a small model may need more than with the one before.
+        const bool least = variant.zero <= zero && variant.zero >= (zero == most.zero ? zero - 1 : zero) &&
+                           variant.sequence_parallel == most.sequence_parallel && variant.order == most.order &&
+                           variant.zero_group == most.zero_group;
+        const auto fits = least ? fits_recomputing(space, variant) : std::nullopt;
+        if (fits.value_or(false)) return false;
+        asked = asked || fits;
       }
-    }
     return asked;
+  }
+
+  /// Nothing: it is refused.
+  std::optional<bool> fits_recomputing(const PlanSpace& space, const plan::Plan& variant) {
+    try {
+      const auto outlook = predictor_.outlook(space.recomputing(variant).back());
+      return outlook.memory_bytes == 0 || outlook.fits();
+    } catch (const Refusal&) {
+      return std::nullopt;
+    }
   }
 
   void skip(const PlanSpace& space, std::span<const plan::Plan> sizes) {
@@ -466,12 +473,6 @@ class Choice {
 
 }  // namespace
 
-std::int64_t SearchResult::looked_at() const {
-  auto sum = searched;
-  for (const auto& [reason, count] : pruned) sum += count;
-  return sum;
-}
-
 SearchResult search(std::span<predict::Predictor* const> jobs, const SearchOptions& options, Progress& progress) {
   return Choice(jobs, options, progress).run([](Searching& s) { s.run(); });
 }
@@ -491,8 +492,7 @@ SearchResult ranked(std::span<predict::Predictor* const> jobs, std::span<const p
 plan::Plan with_best_values(predict::Predictor& predictor, const plan::Plan& plan) {
   SearchOptions options;
   options.fixed = plan;
-  options.free = {};
-  options.top = 1;
+  options.free = {}, options.top = 1;
   Progress silent;
   return search(predictor, options, silent).plans.front().answer.plan;
 }

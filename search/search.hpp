@@ -53,7 +53,12 @@ struct SearchResult {
   bool exhausted = false;                      ///< every plan of the space was assessed or pruned
   std::string not_played;                      ///< why the best were not; empty: they were, or nobody asked for it
   double seconds = 0;
-  [[nodiscard]] std::int64_t looked_at() const;  ///< assessed or pruned
+  /// Assessed or pruned.
+  [[nodiscard]] std::int64_t looked_at() const {
+    auto sum = searched;
+    for (const auto& [reason, count] : pruned) sum += count;
+    return sum;
+  }
 };
 
 /// Predictors of several platforms are a choice of hardware: their plans are ranked together, the budget is shared out equally.

@@ -1,4 +1,5 @@
 // Bounds rule out no plan that is better: what a search under a framework finds is what trying every plan finds.
+#include "predict/ruled_predictor.hpp"
 #include "tests/catch.hpp"
 #include "tests/search/oracle.hpp"
 
@@ -52,6 +53,32 @@ TEST_CASE("under a limit of memory a search finds the best of all plans that kee
     CHECK(excess(options.limits, found, 1) <= 0);
     CHECK(found.step.value() <= best->step.value() * (1 + 1e-9));
   }
+}
+
+TEST_CASE("where rules refuse what would need least memory, nothing is looked at that needs more than the least that they allow") {
+  Megatron setting(16, 2.5e9);
+  int asked = 0;
+  const auto ruled = with_rule(*setting.predictor, [&](const plan::Plan& p) {
+    ++asked;
+    const bool refused = p.pp > 1 && p.zero > 1;
+    return refused ? std::vector<plan::Violation>{{"zero", "is not for pipelines", "use zero=1"}} : std::vector<plan::Violation>{};
+  });
+  SearchOptions options;
+  options.fixed = parse_plan("pp=4");
+  std::erase(options.free, "pp");
+  options.seconds = 600;
+  Progress progress;
+  const auto result = search::search(*ruled, options, progress);
+  CHECK(result.exhausted);
+  CHECK(asked < 1200);  // 762; with every size of a micro-batch 1780
+  std::vector<std::string> plans;
+  for (const auto& text : megatron_plans(16))
+    if (parse_plan(text).pp == 4 && parse_plan(text).zero < 2) plans.push_back(text);
+  const auto all = tried(*setting.predictor, plans);
+  REQUIRE(all.size() > 10);
+  const auto& best = *std::ranges::min_element(all, {}, &Assessment::step);
+  INFO(to_text(best.plan) << " against " << to_text(result.plans.front().answer.plan));
+  CHECK(result.plans.front().answer.step.value() <= best.step.value() * (1 + 1e-9));
 }
 
 TEST_CASE("the front of a framework's plans holds what nothing beats in everything") {
