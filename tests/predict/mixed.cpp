@@ -8,6 +8,7 @@
 #include "predict/collective_times.hpp"
 #include "predict/explain.hpp"
 #include "predict/lowered_predictor.hpp"
+#include "predict/stage_speeds.hpp"
 #include "tests/catch.hpp"
 
 using namespace rehearsal;
@@ -164,4 +165,41 @@ TEST_CASE("a collective takes as long as the slowest links of its ranks, whateve
              same = times({fast, fast}, plan::CollectiveKind::AllReduce, 8);
   CHECK(inside.back().library);
   CHECK(inside.back().seconds.value() == Approx(same.back().seconds.value()));
+}
+
+TEST_CASE("kernels of equal layers cost what the cost model says of each, on either kind of device") {
+  const Setting both({kQuick, kSlow});
+  const auto job = both.job();
+  const auto program = lower_for(job, plan::parse_plan("dp=4,tp=2,pp=2,micro_batch=3,shares=equal"));  // 16 = 5 x 3 + 1: of two sizes
+  const auto costs = cost_of(job, program);
+  REQUIRE(program.roles.size() >= 2);
+  int looked = 0;
+  for (int rank = 0; rank < program.ranks; ++rank) {
+    const auto& role = program.role(rank);
+    const auto& own = costs.roles[program.role_of[static_cast<std::size_t>(rank)]];
+    for (std::size_t b = 0; b < role.bodies.size(); ++b)
+      for (std::size_t n = 0; n < role.bodies[b].instructions.size(); ++n) {
+        const auto& i = role.bodies[b].instructions[n];
+        if (i.kind != plan::InstructionKind::Kernel) continue;
+        for (std::size_t v = 0; v < own.seconds[b][n].size(); ++v) {
+          const auto alone = job.model_of(rank).kernel(kernel_case(program, job.training.graph, {role, i, v, 1}));
+          if (own.seconds[b][n][v].seconds != alone.seconds) FAIL_CHECK(job.training.graph[i.node].name);
+          ++looked;
+        }
+      }
+  }
+  CHECK(looked > 1000);
+}
+
+TEST_CASE("speeds of devices are found with the first pipeline, and once") {
+  const Setting both({kQuick, kSlow});
+  const auto job = both.job();
+  static_cast<void>(lower_for(job, plan::parse_plan("dp=16")));
+  CHECK(job.facts->speeds.empty());
+  static_cast<void>(lower_for(job, plan::parse_plan("dp=8,pp=2,micro_batch=2")));
+  REQUIRE(job.facts->speeds.size() == 2);
+  CHECK(job.facts->speeds[0].flops > job.facts->speeds[1].flops);
+  // Who is asked later does not find out anew.
+  job.facts->speeds[0].flops = FlopsPerSecond(1);
+  CHECK(stage_speeds(job, plan::parse_plan("dp=8,pp=2")).front().flops.value() == 1);
 }
