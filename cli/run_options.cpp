@@ -119,7 +119,10 @@ void RunOptions::add_to(CLI::App& app) {
   add_course_to(app, *this);
   add_checkpoints_to(app, *this);
   add_watching_to(app, *this);
-  app.add_option("--plan", plan, "compact text or a plan file; default: data parallel over the ranks started");
+  app.add_option(
+      "--plan", plan,
+      "compact text, a plan file, or auto: the quickest that is found for the ranks started on --machine; default: data parallel "
+      "over them");
   app.add_option("--backend", backend, exec::backend_names());
   app.add_flag("--measure-kernels", measure_kernels,
                "before the first step, time the kernels of nodes that several can run, and take the quickest; --machine keeps them");

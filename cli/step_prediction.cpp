@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "cli/platform_options.hpp"
+#include "costmodel/framework.hpp"
 #include "exec/bench/bench_machine.hpp"
 #include "platforms/catalog.hpp"
 #include "predict/step_cost.hpp"
@@ -25,15 +25,19 @@ double ordinary_step_seconds(const plan::Program& program, const graph::Training
 }
 
 costmodel::Interval step_on(const ModelOptions& model, const std::string& machine, const plan::Plan& plan, int threads) {
-  PlatformOptions options;
-  options.platform = options.machine = machine;
-  options.framework = "rehearse";
+  return JobSetup(model, place_of_ranks(machine, plan.ranks(), threads)).predictor().closed(plan).step_seconds;
+}
+
+PlatformOptions place_of_ranks(const std::string& machine, int ranks, int threads) {
+  PlatformOptions place;
+  place.machine = machine;
+  place.platform = machine.empty() ? kOrdinary : machine;
+  place.framework = costmodel::own_framework().name;
   // The cores of a node, shared out among its ranks, are the threads of each.
-  const auto platform = platforms::load(machine);
-  const int ranks = std::min(plan.ranks(), platform.nodes.front().devices);
-  if (platform.nodes.front().device.kind == platforms::DeviceKind::Cpu)
-    options.settings.emplace_back("node.host_cores", std::to_string(threads * ranks));
-  return JobSetup(model, options).predictor().closed(plan).step_seconds;
+  const auto& node = platforms::load(place.platform).nodes.front();
+  if (node.device.kind == platforms::DeviceKind::Cpu)
+    place.settings.emplace_back("node.host_cores", std::to_string(threads * std::min(ranks, node.devices)));
+  return place;
 }
 
 OriginOfMeasurements origin_of(const costmodel::MachineContext& context, const std::string& gpu) {

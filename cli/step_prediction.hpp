@@ -2,6 +2,7 @@
 // How long a step may be expected to take before one was measured.
 
 #include "cli/model_options.hpp"
+#include "cli/platform_options.hpp"
 #include "costmodel/interval.hpp"
 #include "costmodel/measured_device.hpp"
 #include "graph/training.hpp"
@@ -12,6 +13,9 @@ namespace rehearsal::cli {
 /// Seconds of a step by closed forms on cores of an ordinary server, one for each rank's threads; 0 where that cannot be said.
 [[nodiscard]] double ordinary_step_seconds(const plan::Program&, const graph::TrainingGraph&, int threads);
 
+/// As `--platform MACHINE --machine MACHINE --framework rehearse`, where a rank has so many threads. Without a machine: cores of
+/// an ordinary server.
+[[nodiscard]] PlatformOptions place_of_ranks(const std::string& machine, int ranks, int threads);
 /// Seconds of a step on the machine of a calibration, as `estimate --platform MACHINE --machine MACHINE` says, with so many threads a rank.
 [[nodiscard]] costmodel::Interval step_on(const ModelOptions&, const std::string& machine, const plan::Plan&, int threads);
 /// What measurements are for the device that computes here.

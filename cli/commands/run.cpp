@@ -19,6 +19,7 @@
 #include "cli/resuming.hpp"
 #include "cli/run_history.hpp"
 #include "cli/run_options.hpp"
+#include "cli/searched_plan.hpp"
 #include "cli/step_prediction.hpp"
 #include "cli/training_log.hpp"
 #include "cli/training_result.hpp"
@@ -340,7 +341,8 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
   const auto made = exec::make_backend({o.kernels(), world.local_rank(), o.model.dtype == "tf32"});
   const auto& backend = *made;
   const int threads = exec::threads_per_rank(world);
-  const auto plan = plan_of(o, training, world.size(), warnings);
+  const auto plan =
+      o.plan == "auto" ? searched_plan(o, backend.device(), world, terminal) : plan_of(o, training, world.size(), warnings);
   const auto by_choice = program_by_choice(o, {training, plan, world, o.machine}, *made, terminal, warnings);
   if (!by_choice) return static_cast<int>(ExitStatus::Interrupted);
   const auto& program = *by_choice;

@@ -53,6 +53,25 @@ TEST_CASE("a result that is denser than its sparse stash is never used, and ever
   check_failure(rehearse(sparse + "1.5", 2), 1, {"compression", "at most 1"});
 }
 
+TEST_CASE("the plan that is quickest for the ranks started is found before the training, and is that of a search") {
+  const TemporaryFolder folder;
+  const std::string resnet = std::string("run ") + kResnet + " --batch 4 --steps 2 --format json --plan ";
+  const auto found = rehearse(resnet + "auto", 2);
+  const auto plan = result_of(found)["plan"].get<std::string>();
+  CHECK(found.err.find("plan " + plan + ": the quickest that was found for 2 ranks in ") != std::string::npos);
+  CHECK(found.err.find("on cores of an ordinary server; --machine FILE") != std::string::npos);
+  CHECK(losses_of(found) == losses_of(rehearse(resnet + plan, 2)));
+  // On the machine of a file: as search answers for it.
+  const auto machine = folder / "machine.json";
+  (void)result_of(rehearse("calibrate --quick -o " + machine));
+  const auto here = rehearse(resnet + "auto --machine " + machine);
+  CHECK(here.err.find("ordinary") == std::string::npos);
+  const auto searched = result_of(rehearse(std::string("search ") + kResnet + " --batch 4 --framework rehearse --devices 1 --platform " +
+                                           machine + " --machine " + machine + " --confirm 0 --format json"));
+  CHECK(result_of(here)["plan"] == searched["plans"][0]["plan"]);
+  check_failure(rehearse(resnet + "auto", 7), 3, {"plan"});
+}
+
 TEST_CASE("a stored plan runs on its own model only") {
   const TemporaryFolder folder;
   const auto file = folder / "plan.json";

@@ -1,0 +1,40 @@
+#include "cli/searched_plan.hpp"
+
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/progress.hpp"
+#include "cli/launch/best_plan.hpp"
+#include "cli/platform_options.hpp"
+#include "cli/step_prediction.hpp"
+#include "plan/plan.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+constexpr double kSecondsToSearch = 20;
+
+std::string found_by_first(const RunOptions& o, const exec::Communicator& world, const Terminal& terminal) {
+  const double begin = exec::now_seconds();
+  auto place = place_of_ranks(o.machine, world.size(), exec::threads_per_rank(world));
+  place.devices = world.size();
+  const JobSetup setup(o.model, place);
+  const auto plan = setup.to_write(best_plan(setup, kSecondsToSearch, *terminal.progress("searching for a plan")));
+  auto text = plan::to_text(plan);
+  const auto milliseconds = std::to_string(std::llround(1e3 * (exec::now_seconds() - begin)));
+  terminal.say(
+      "plan " + text + ": the quickest that was found for " + std::to_string(world.size()) + " ranks in " + milliseconds + " ms" +
+      (o.machine.empty() ? ", on cores of an ordinary server; --machine FILE searches on this machine (rehearse calibrate -o FILE)" : ""));
+  return text;
+}
+
+}  // namespace
+
+plan::Plan searched_plan(const RunOptions& o, const exec::ComputeDevice& device, exec::Communicator& world, const Terminal& terminal) {
+  if (o.machine.empty() && !device.is_host())
+    throw Refusal("--plan auto searches on the machine that --machine names, and this training runs on " + device.name() +
+                  ": measure it with `rehearse calibrate -o FILE`, and give --machine FILE, or give a plan");
+  return plan::parse_plan(world.broadcast(world.rank() == 0 ? found_by_first(o, world, terminal) : ""));
+}
+
+}  // namespace rehearsal::cli
