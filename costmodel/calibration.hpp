@@ -45,6 +45,18 @@ inline constexpr double kTiledSaving = 2.7;
   return {};
 }
 
+/// True of kernels of a library that stands beside another version of itself: "onednn3.2:matmul".
+[[nodiscard]] inline bool names_version(std::string_view implementation) {
+  const auto colon = implementation.rfind(':');
+  return colon != std::string_view::npos && colon > 0 && implementation[colon - 1] >= '0' && implementation[colon - 1] <= '9';
+}
+/// What it is called without: "onednn:matmul".
+[[nodiscard]] inline std::string without_version(std::string_view implementation) {
+  const auto colon = implementation.rfind(':');
+  const auto end = implementation.find_last_not_of("0123456789.", colon - 1) + 1;
+  return std::string(implementation.substr(0, end)) + std::string(implementation.substr(colon));
+}
+
 /// Robust statistics of repeated measurements of one kernel: of thread CPU time (per thread) and of the wall clock.
 struct Sample {
   KernelCase kernel;

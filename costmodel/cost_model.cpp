@@ -109,11 +109,17 @@ std::string_view CostModel::measured_as(const KernelCase& k) const {
 Estimate CostModel::kernel(const KernelCase& asked) const {
   auto k = asked;
   k.implementation = measured_as(asked);
+  // Versions of a library differ by less than kernels of one operator do.
+  if (names_version(k.implementation) && !was_measured(k)) k.implementation = without_version(k.implementation);
   if (const auto* sample = found(index_->samples, [&] { return key_of(k); }))
     return sample->from_training ? exact(*sample) : corrected(k, exact(*sample));
   const auto* fit = found(index_->fits, [&] { return key_of(k.op, k.implementation, k.family, k.dtype, k.threads); });
   if (fit == nullptr) fit = found(index_->fits, [&] { return key_of("", any_kernel(k.implementation), k.family, k.dtype, k.threads); });
   return corrected(k, fit != nullptr ? fitted(k, *fit) : by_datasheet(k));
+}
+
+bool CostModel::was_measured(const KernelCase& k) const {
+  return index_->samples.contains(key_of(k)) || index_->fits.contains(key_of(k.op, k.implementation, k.family, k.dtype, k.threads));
 }
 
 Estimate CostModel::exact(const Sample& s) const {

@@ -37,6 +37,8 @@ class CostModel {
  private:
   /// Under which name of a kernel there are measurements, if any.
   [[nodiscard]] std::string_view measured_as(const KernelCase&) const;
+  /// By its own name, alone or among others of its operator.
+  [[nodiscard]] bool was_measured(const KernelCase&) const;
   [[nodiscard]] Estimate exact(const Sample&) const;
   [[nodiscard]] Estimate fitted(const KernelCase&, const FamilyFit&) const;
   /// By the accelerator model: the longer of operations and bytes at the rates that kernels reach, and the gap between kernels.

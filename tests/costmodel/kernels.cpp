@@ -114,6 +114,31 @@ TEST_CASE("a convolution by tiles takes what is left of its multiplications, or 
   CHECK(seconds("native:winograd", 1e17) == Approx(seconds("onednn:convolution", 1e17)));  // 1e17 bytes at 1 TB/s: longer than either
 }
 
+TEST_CASE("a kernel of another version of a library is as the first one's where it was not measured itself") {
+  for (const auto* own : {"onednn:matmul", "native:winograd", "reference:any", "table", "widened:onednn:matmul", ":winograd", ""})
+    CHECK_FALSE(names_version(own));
+  for (const auto& [versioned, common] :
+       {std::pair{"onednn3.2:matmul", "onednn:matmul"}, {"widened:onednn2.7:convolution", "widened:onednn:convolution"}}) {
+    CHECK(names_version(versioned));
+    CHECK(without_version(versioned) == common);
+  }
+  const auto of = [](const char* implementation, const char* signature) {
+    return KernelCase{"MatMul", implementation, signature, graph::CostFamily::MatMul, {Flops(1e9), Bytes(8)}, DType::F32, 1};
+  };
+  Calibration c;
+  c.fits.push_back({"MatMul", "onednn:matmul", graph::CostFamily::MatMul, DType::F32, 1, FlopsPerSecond(1e9), {}, {}, 0.1, 9});
+  for (const auto& [implementation, seconds] : {std::pair{"onednn:matmul", 0.5}, {"onednn3.2:matmul", 0.25}}) {
+    auto& sample = c.samples.emplace_back();
+    sample.kernel = of(implementation, implementation == std::string("onednn:matmul") ? "first" : "second");
+    sample.cpu_median = Seconds(seconds);
+  }
+  const CostModel model(chip(), c, "f32");
+  const auto seconds = [&](const char* signature) { return model.kernel(of("onednn3.2:matmul", signature)).seconds.value(); };
+  CHECK(seconds("second") == Approx(0.25));  // its own
+  CHECK(seconds("first") == Approx(0.5));
+  CHECK(seconds("neither") == Approx(1));  // 1e9 FLOP at 1e9 a second, as all products of the first
+}
+
 TEST_CASE("a processor has as many cores as threads, and its other types in proportion to their peaks") {
   auto device = chip();
   device.kind = platforms::DeviceKind::Cpu;
