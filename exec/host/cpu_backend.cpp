@@ -4,7 +4,9 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "costmodel/calibration.hpp"
 #include "exec/host/fast.hpp"
+#include "exec/host/second_onednn.hpp"
 #include "exec/kernels/narrow.hpp"
 #include "exec/kernels/native/transpose.hpp"
 #include "exec/kernels/widened.hpp"
@@ -24,9 +26,27 @@ CpuBackend::CpuBackend(const std::string& wanted) : name_(wanted == "auto" ? "on
   reference_.add(reference_kernels());
 }
 
+const KernelTables& CpuBackend::second() const {
+  if (second_) return *second_;
+  second_.emplace();
+  if (name_ == "onednn") second_->add(second_onednn().rows);
+  return *second_;
+}
+
+const KernelTables& CpuBackend::tables_with(std::string_view implementation) const {
+  return costmodel::names_version(implementation) ? second() : fast_;
+}
+
+std::vector<const KernelRow*> CpuBackend::rows_to_choose_from(std::string_view op) const {
+  auto rows = fast_.rows_of(op);
+  const auto more = second().rows_of(op);
+  rows.insert(rows.end(), more.begin(), more.end());
+  return rows;
+}
+
 bool CpuBackend::knows(std::string_view op, std::string_view implementation) const {
   if (implementation.starts_with(kWidened)) implementation.remove_prefix(kWidened.size());
-  const auto rows = fast_.rows_of(op);
+  const auto rows = rows_to_choose_from(op);
   return std::ranges::any_of(rows, [&](const KernelRow* row) { return row->implementation == implementation; });
 }
 
@@ -61,20 +81,32 @@ std::optional<plan::KernelOffer> CpuBackend::chosen_offer(const plan::LocalNode&
 }
 
 std::optional<plan::KernelOffer> CpuBackend::offer_by(std::string_view implementation, const plan::LocalNode& node) const {
-  if (!implementation.starts_with(kWidened)) return fast_.offer_by(implementation, node);
-  if (!WidenedNode::applies(node.inputs, node.outputs)) return std::nullopt;
-  implementation.remove_prefix(kWidened.size());
-  return widened_offer(node, [&](const plan::LocalNode& wide) { return fast_.offer_by(implementation, wide); });
+  std::string reason;
+  return offer_or_reason(implementation, node, reason);
 }
 
-/// Kernels that compute in 16 bits where they can, else the same on widened operands.
+std::optional<plan::KernelOffer> CpuBackend::offer_or_reason(std::string_view implementation, const plan::LocalNode& node,
+                                                             std::string& reason) const {
+  const bool widened = implementation.starts_with(kWidened);
+  if (widened) implementation.remove_prefix(kWidened.size());
+  const auto& tables = tables_with(implementation);
+  if (!widened) return tables.offer_by(implementation, node, reason);
+  if (!WidenedNode::applies(node.inputs, node.outputs)) return std::nullopt;
+  return widened_offer(node, [&](const plan::LocalNode& wide) { return tables.offer_by(implementation, wide, reason); });
+}
+
+/// Kernels that compute in 16 bits where they can, else the same on widened operands. What no rule asked says here why it refuses.
 std::vector<plan::KernelOffer> CpuBackend::offers(const plan::LocalNode& node) const {
   std::vector<plan::KernelOffer> offers{offer(node)};
-  const auto rows = fast_.rows_of(node.schema.name);
+  const auto rows = rows_to_choose_from(node.schema.name);
   if (rows.size() < 2 || !knows(node.schema.name, offers.front().implementation)) return offers;
   for (const auto* row : rows) {
-    auto other = offer_by(row->implementation, node);
-    if (!other) other = offer_by(std::string(kWidened) + std::string(row->implementation), node);
+    const std::string name(row->implementation);
+    std::string reason, of_widened;
+    auto other = offer_or_reason(name, node, reason);
+    if (!other && !reason.empty() && costmodel::names_version(name))
+      offers.front().why += (offers.front().why.empty() ? "" : "; ") + name + ": " + reason;
+    if (!other) other = offer_or_reason(std::string(kWidened) + name, node, of_widened);
     if (other && other->implementation != offers.front().implementation) offers.push_back(std::move(*other));
   }
   return offers;
@@ -130,12 +162,13 @@ bool CpuBackend::reorders(const graph::TensorType& type, plan::Format from, plan
 std::shared_ptr<Kernel> CpuBackend::make(const std::string& implementation, const KernelRequest& request) const {
   if (implementation.starts_with(kWidened))
     return make_widened(request, [&](const KernelRequest& wide) { return make(implementation.substr(kWidened.size()), wide); });
-  return (implementation.starts_with("reference:") ? reference_ : fast_).make(implementation, request);
+  return (implementation.starts_with("reference:") ? reference_ : tables_with(implementation)).make(implementation, request);
 }
 
 void CpuBackend::forget() const {
   known_.clear();
   fast_.forget();
+  second_.reset();
   reference_.forget();
 }
 

@@ -14,7 +14,8 @@
 
 namespace rehearsal::exec {
 
-/// Kernel tables in order of preference. "reference": the portable ones only; "onednn": oneDNN and our own fast ones first.
+/// Kernel tables in order of preference. "reference": the portable ones only; "onednn": oneDNN and our own fast ones first. A second oneDNN
+/// stands beside them: its kernels run what choose() or make() name them for.
 class CpuBackend final : public ComputeBackend {
  public:
   /// Throws BadInput for a name other than "auto", "onednn", "reference".
@@ -42,11 +43,20 @@ class CpuBackend final : public ComputeBackend {
   [[nodiscard]] std::optional<plan::KernelOffer> direct_offer(const plan::LocalNode& node, std::string& reasons) const;
   /// As `ask` says of the node with wide operands.
   [[nodiscard]] static std::optional<plan::KernelOffer> widened_offer(const plan::LocalNode& node, const Ask& ask);
+  /// The same, with the reason where there is none.
+  [[nodiscard]] std::optional<plan::KernelOffer> offer_or_reason(std::string_view implementation, const plan::LocalNode& node,
+                                                                 std::string& reason) const;
+  /// Of all fast kernels those that can be chosen for such nodes, in order of preference by the rules.
+  [[nodiscard]] std::vector<const KernelRow*> rows_to_choose_from(std::string_view op) const;
+  /// Where the fast kernel of this name stands.
+  [[nodiscard]] const KernelTables& tables_with(std::string_view implementation) const;
+  [[nodiscard]] const KernelTables& second() const;
   [[nodiscard]] bool knows(std::string_view op, std::string_view implementation) const;
 
   std::string name_;
   std::unique_ptr<ComputeDevice> device_ = make_host();
-  KernelTables fast_, reference_;  ///< in order of preference; the first has none where only the portable ones are wanted
+  KernelTables fast_, reference_;               ///< in order of preference; the first has none where only the portable ones are wanted
+  mutable std::optional<KernelTables> second_;  ///< of second_onednn.hpp, from when somebody asks
   std::map<std::string, costmodel::KernelChoice> choices_;  ///< by key of the node
   mutable std::map<std::string, plan::KernelOffer> known_;  ///< by signature: making a kernel is costly
 };

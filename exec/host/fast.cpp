@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "exec/host/second_onednn.hpp"
 #include "exec/kernels/native/amx_tiles.hpp"
 #include "exec/kernels/native/families.hpp"
 #include "exec/kernels/native/levels.hpp"
@@ -18,9 +19,7 @@ std::span<const KernelRow> fast_kernels() {
     const auto add = [&](std::span<const KernelRow> more) { rows.insert(rows.end(), more.begin(), more.end()); };
     add(native::winograd_kernels());
 #ifdef REHEARSAL_HAS_ONEDNN
-    add(onednn::convolution_kernels());
-    add(onednn::matmul_kernels());
-    add(onednn::outer_product_kernels());
+    add(onednn::library_kernels().rows);
 #endif
     for (auto* family : {native::elementwise_kernels, native::normalization_kernels, native::layer_normalization_kernels,
                          native::softmax_kernels, native::attention_kernels, native::pooling_kernels, native::reduction_kernels,
@@ -33,7 +32,8 @@ std::span<const KernelRow> fast_kernels() {
 
 std::string kernel_libraries() {
 #ifdef REHEARSAL_HAS_ONEDNN
-  return onednn::library_version();
+  const auto& second = second_onednn().version;
+  return "oneDNN " + onednn::library_version() + (second.empty() ? "" : " and " + second);
 #else
   return "none";
 #endif

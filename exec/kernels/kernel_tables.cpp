@@ -42,6 +42,13 @@ KernelRequest request_of(const plan::LocalNode& node, const plan::KernelOffer& o
       {node.schema, node.attributes, node.inputs, node.outputs, offer.input_formats, offer.output_formats, node.threads, device});
 }
 
+/// Kernels of several libraries, and versions of one, run beside each other here: each would take what another had packed for its own.
+void require_common_formats(const plan::KernelOffer& offer) {
+  for (const auto* formats : {&offer.input_formats, &offer.output_formats})
+    if (std::ranges::find(*formats, plan::Format::Packed) != formats->end())
+      throw InternalError(offer.implementation + " wants or leaves a tensor in a layout of its own, which no other kernel can read");
+}
+
 /// How a row would run nodes of these types; nothing when it refuses, with the reason.
 std::optional<plan::KernelOffer> offer_of(const KernelRow& row, const plan::LocalNode& node, ComputeDevice* device, std::string& reason) {
   plan::KernelOffer offer;
@@ -50,6 +57,7 @@ std::optional<plan::KernelOffer> offer_of(const KernelRow& row, const plan::Loca
   offer.output_formats.assign(node.outputs.size(), plan::Format::Plain);
   reason = "images beside it are in another order";
   if (row.formats != nullptr && !row.formats(node, offer.input_formats, offer.output_formats)) return std::nullopt;
+  require_common_formats(offer);
   const auto kernel = row.make(request_of(node, offer, device), reason);
   if (kernel == nullptr) return std::nullopt;
   offer.workspace = Bytes(static_cast<double>(kernel->workspace_bytes()));
@@ -99,8 +107,8 @@ std::optional<plan::KernelOffer> KernelTables::offer(const plan::LocalNode& node
   return expected_slower;
 }
 
-std::optional<plan::KernelOffer> KernelTables::offer_by(std::string_view implementation, const plan::LocalNode& node) const {
-  std::string reason;
+std::optional<plan::KernelOffer> KernelTables::offer_by(std::string_view implementation, const plan::LocalNode& node,
+                                                        std::string& reason) const {
   for (const auto* row : rows_of(node.schema.name))
     if (row->implementation == implementation)
       if (auto offer = offer_of(*row, node, device_, reason)) return offer;

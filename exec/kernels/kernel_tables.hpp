@@ -24,8 +24,9 @@ class KernelTables {
   /// What the row says that runs the node; nothing when none accepts. `reasons`: why others, and it itself where none was expected to be
   /// quick, were not taken at once; an offer carries them, too.
   [[nodiscard]] std::optional<plan::KernelOffer> offer(const plan::LocalNode& node, std::string& reasons) const;
-  /// What the row of this name says, whether it is expected to be quick or not; nothing when it refuses.
-  [[nodiscard]] std::optional<plan::KernelOffer> offer_by(std::string_view implementation, const plan::LocalNode& node) const;
+  /// What the row of this name says, whether it is expected to be quick or not; nothing when it refuses, with the reason.
+  [[nodiscard]] std::optional<plan::KernelOffer> offer_by(std::string_view implementation, const plan::LocalNode& node,
+                                                          std::string& reason) const;
   /// The kernel that was offered under this name; one that is shareable may be in use elsewhere. Throws Refusal naming operator and reason.
   [[nodiscard]] std::shared_ptr<Kernel> make(const std::string& implementation, const KernelRequest& request) const;
   /// Drops what make() remembers.

@@ -153,7 +153,7 @@ dnnl::memory::desc any_layout(const dnnl::memory::desc& desc) { return {dims_of(
 
 std::string library_version() {
   const auto* v = dnnl::version();
-  return "oneDNN " + std::to_string(v->major) + '.' + std::to_string(v->minor) + '.' + std::to_string(v->patch);
+  return std::to_string(v->major) + '.' + std::to_string(v->minor) + '.' + std::to_string(v->patch);
 }
 
 std::unique_ptr<Kernel> make_kernel(PrimitivePlan plan) { return std::make_unique<PrimitiveKernel>(std::move(plan)); }

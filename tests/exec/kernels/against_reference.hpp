@@ -19,7 +19,7 @@ struct Case {
 };
 
 /// Runs the kernel that the backend offers when images are in order `now`, or the one of this name, and compares it with the reference.
-/// Returns the implementation.
+/// Returns the implementation. Those of a second oneDNN that would do are compared, too.
 std::string compared(const Case& c, plan::Format now, int threads = 1, std::string_view by = {});
 
 /// The same case in 16 bits.

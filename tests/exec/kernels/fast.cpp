@@ -26,7 +26,7 @@ void check_orders(const Case& c, std::string_view wants) {
 
 }  // namespace
 
-TEST_CASE("fast convolutions agree with the reference in any shape") {
+TEST_CASE("fast convolutions agree with the reference in any shape", "[onednn]") {
   struct Shapes {
     Shape x, w, y;
     graph::Attributes attributes;
@@ -55,7 +55,7 @@ TEST_CASE("fast convolutions agree with the reference in any shape") {
   }
 }
 
-TEST_CASE("products of many threads keep no result for each of them") {
+TEST_CASE("products of many threads keep no result for each of them", "[onednn]") {
   // dᵀ x of 8,192 tokens: operands and result of 2 GB with GPT-2's words, where a result a thread would be 15 GB on 96 threads
   const std::vector<std::pair<Shape, Shape>> shapes{{{8192, 50257}, {8192, 768}}, {{8192, 768}, {8192, 768}}, {{4096, 256}, {4096, 256}}};
   const CpuBackend backend("onednn");
@@ -78,7 +78,7 @@ TEST_CASE("products of many threads keep no result for each of them") {
   CHECK(!compared(in_type(pieces, DType::BF16), Format::Plain, 96).empty());
 }
 
-TEST_CASE("fast outer products agree with the reference, in steps that compute and in those between") {
+TEST_CASE("fast outer products agree with the reference, in steps that compute and in those between", "[onednn]") {
   struct Shapes {
     Shape x;
     graph::Attributes attributes;
@@ -102,7 +102,7 @@ TEST_CASE("fast outer products agree with the reference, in steps that compute a
       }
 }
 
-TEST_CASE("fast transposed convolutions agree with the reference") {
+TEST_CASE("fast transposed convolutions agree with the reference", "[onednn]") {
   struct Shapes {
     Shape x, w;
     graph::Attributes attributes;
@@ -131,7 +131,7 @@ TEST_CASE("fast gathers agree with the reference") {
   }
 }
 
-TEST_CASE("fast matrix products agree with the reference", "[slow]") {
+TEST_CASE("fast matrix products agree with the reference", "[slow][onednn]") {
   const std::int64_t one = 1;
   const graph::Attributes tb{{"trans_b", one}}, ta{{"trans_a", one}}, both{{"trans_a", one}, {"trans_b", one}};
   const std::vector<Case> cases = {
