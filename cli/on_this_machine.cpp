@@ -11,6 +11,7 @@
 #include "exec/data/data.hpp"
 #include "exec/data/values/wanted.hpp"
 #include "exec/host/cpu_backend.hpp"
+#include "exec/host/second_onednn.hpp"
 
 namespace rehearsal::cli {
 
@@ -28,6 +29,7 @@ std::unique_ptr<plan::Backend> kernels_of(const KernelsWanted& wanted, std::vect
   auto backend = exec::make_backend({.name = wanted.backend, .tf32 = wanted.tf32, .described = wanted.device});
   if (!machine.empty())
     backend->choose(choices_for_here(costmodel::read_calibration(machine).choices, machine, warnings), place_of_choices(machine));
+  if (backend->name() == "onednn" && !exec::second_onednn().trouble.empty()) warnings.push_back(exec::second_onednn().trouble);
   return backend;
 }
 

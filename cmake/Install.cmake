@@ -41,6 +41,11 @@ if(TARGET rehearse)
   endif()
   rehearsal_guard(rehearse)
   add_dependencies(product rehearse ${REHEARSAL_SIM_TARGET})
+  if(TARGET rehearsal_second_onednn)
+    add_dependencies(product rehearsal_second_onednn)
+    # No part of a package: the library itself is of this machine.
+    install(TARGETS rehearsal_second_onednn LIBRARY DESTINATION lib COMPONENT second_onednn)  # where exec/host/second_onednn.cpp looks for it
+  endif()
   if(TARGET rehearsal_cuda_module)
     add_dependencies(product rehearsal_cuda_module)
     install(TARGETS rehearsal_cuda_module LIBRARY DESTINATION lib COMPONENT program)  # where exec/backends.cpp looks for it

@@ -134,8 +134,10 @@ Finding simulator() {
 
 Finding kernels_by(const std::string& backend) {
   return tried(Health::Absent, [&backend] {
-    std::vector<std::string> none;
-    return std::string(kernels_of({.backend = backend}, none)->name());
+    std::vector<std::string> warnings;
+    std::string found(kernels_of({.backend = backend}, warnings)->name());
+    for (const auto& warning : warnings) found += "; " + warning;
+    return found;
   });
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <sstream>
 #include <tuple>
 
@@ -131,16 +132,15 @@ std::string chosen_by(const KernelRows::Key& key, const KernelRows::Row& row) {
          (row.nodes > 1 ? ", " + std::to_string(row.nodes) + " nodes together" : "");
 }
 
-/// Names of what else would run a node.
-std::vector<std::string> others_than(const plan::Backend& backend, const plan::LocalNode& node, const plan::KernelOffer& offer) {
+/// What runs a node, beside what else would.
+void add_offers(const plan::Backend& backend, const plan::LocalNode& node, const plan::KernelOffer& offer, KernelRows& rows) {
   std::vector<std::string> others;
-  const auto add = [&](const std::string& implementation) {
-    if (implementation != offer.implementation) others.push_back(implementation);
-  };
-  for (const auto& kernel : offer.timed) add(kernel.implementation);
-  if (!offer.timed.empty()) return others;
-  for (const auto& other : backend.offers(node)) add(other.implementation);
-  return others;
+  for (const auto& kernel : offer.timed)
+    if (kernel.implementation != offer.implementation) others.push_back(kernel.implementation);
+  if (!offer.timed.empty()) return rows.add(node, offer, others);
+  const auto offers = backend.offers(node);
+  for (const auto& other : std::span(offers).subspan(1)) others.push_back(other.implementation);
+  rows.add(node, offers.front(), others);
 }
 
 /// What runs every operator of a training step, on this machine or on the device that is asked about. Adds what is to be said of it, such
@@ -155,9 +155,8 @@ Json kernels_json(const InspectOptions& o, std::vector<std::string>& warnings) {
   if (wanted == "auto" && element_type(o.model) == DType::F64) wanted = "reference";
   const auto backend = kernels_of({wanted, o.model.dtype == "tf32", device ? &*device : nullptr, o.machine}, warnings);
   KernelRows kernels;
-  const plan::ListeningBackend listening(*backend, [&](const plan::LocalNode& node, const plan::KernelOffer& offer) {
-    kernels.add(node, offer, others_than(*backend, node, offer));
-  });
+  const plan::ListeningBackend listening(
+      *backend, [&](const plan::LocalNode& node, const plan::KernelOffer& offer) { add_offers(*backend, node, offer, kernels); });
   plan::LoweringOptions options;
   options.threads = threads_here();
   const auto program = plan::lower(training, plan::Plan{}, listening, options);

@@ -43,7 +43,7 @@ class CpuBackend final : public ComputeBackend {
   [[nodiscard]] std::optional<plan::KernelOffer> direct_offer(const plan::LocalNode& node, std::string& reasons) const;
   /// As `ask` says of the node with wide operands.
   [[nodiscard]] static std::optional<plan::KernelOffer> widened_offer(const plan::LocalNode& node, const Ask& ask);
-  /// The same, with the reason where there is none.
+  /// What offer_by() says, with the reason where there is none.
   [[nodiscard]] std::optional<plan::KernelOffer> offer_or_reason(std::string_view implementation, const plan::LocalNode& node,
                                                                  std::string& reason) const;
   /// Of all fast kernels those that can be chosen for such nodes, in order of preference by the rules.

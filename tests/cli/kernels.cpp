@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <set>
 #include <thread>
 #include <tuple>
@@ -187,6 +188,41 @@ TEST_CASE("choices of other machines and builds are left alone, and unknown kern
   write_text(machine, changed.dump());
   check_failure(rehearse(run + " --measure-kernels"), 1, {machine, "NVIDIA H100", "rehearse calibrate"});
   check_failure(rehearse("inspect --machine " + machine + " " + kModel), 2, {"--kernels"});
+}
+
+#ifdef REHEARSAL_SECOND_ONEDNN
+TEST_CASE("a second oneDNN runs what its times say, and nothing where it is left out") {
+  const std::string with = "REHEARSAL_ONEDNN_MODULE=" REHEARSAL_SECOND_ONEDNN " ";
+  const TemporaryFolder folder;
+  const auto machine = folder / "machine.json", trace = folder / "trace.json";
+  write_server(machine);
+  const auto run = "run " + kTraining + " --steps 2 --machine " + machine;
+  const auto by_rule = losses_of(rehearse(run));
+  CHECK(losses_of(rehearse(run, 0, with)) == by_rule);  // nothing was timed
+  const auto inspect = "inspect " + kModel + " --kernels --format json --machine " + machine;
+  std::smatch name;
+  const auto inspected = rehearse(inspect, 0, with).out;
+  REQUIRE(std::regex_search(inspected, name, std::regex("onednn[0-9.]+:convolution")));
+  CHECK(convolutions_by(Json::parse(inspected), "time").empty());
+  REQUIRE(rehearse(run + " --measure-kernels", 0, with).status == 0);
+  CHECK(prefer(machine, name.str()) > 5);
+  CHECK(convolutions_by(result_of(rehearse(inspect, 0, with)), "time: ").contains(name.str()));
+  const auto losses = losses_of(rehearse(run + " --trace " + trace, 0, with));
+  CHECK_THAT(read(trace).dump(), contains(name.str()));
+  for (std::size_t i = 0; i < losses.size(); ++i) CHECK(losses[i] == Approx(by_rule[i]).epsilon(1e-4));
+  const auto without = rehearse(run);
+  CHECK(losses_of(without) == by_rule);
+  CHECK_THAT(without.err, contains("its kernels were chosen on") && contains(" and this is "));
+}
+#endif
+
+TEST_CASE("a second oneDNN that cannot be opened is reported, and the program computes without it") {
+  const std::string nowhere = "REHEARSAL_ONEDNN_MODULE=/nowhere/librehearsal_onednn.so ";
+  const auto inspected = rehearse("inspect " + kModel + " --kernels", 0, nowhere);
+  CHECK(inspected.status == 0);
+  CHECK_THAT(inspected.err, contains("the second oneDNN is not installed: /nowhere/librehearsal_onednn.so") && contains("--second-onednn"));
+  CHECK_THAT(rehearse("doctor --alone", 0, nowhere).out, contains("good") && contains("the second oneDNN is not installed"));
+  CHECK_THAT(rehearse("run " + kTraining + " --steps 1", 0, nowhere).err, !contains("oneDNN"));
 }
 
 TEST_CASE("a run that measures kernels without a file says that the next may choose others") {
