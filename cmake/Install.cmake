@@ -42,7 +42,6 @@ if(TARGET rehearse)
   rehearsal_guard(rehearse)
   add_dependencies(product rehearse ${REHEARSAL_SIM_TARGET})
   if(TARGET rehearsal_second_onednn)
-    add_dependencies(product rehearsal_second_onednn)
     # No part of a package: the library itself is of this machine.
     install(TARGETS rehearsal_second_onednn LIBRARY DESTINATION lib COMPONENT second_onednn)  # where exec/host/second_onednn.cpp looks for it
   endif()
