@@ -99,6 +99,10 @@ double CollectiveLibrary::card_rate(const Constants& c) const {
   return std::max(1e7, card_share_) * c[ethernet_ ? C::LinkEthernet : C::LinkInfiniband];
 }
 
+double CollectiveLibrary::shift_rate(Group group, const Constants& c) const {
+  return card_rate(c) * network_.shifts(shape_of(group).spaced());
+}
+
 double CollectiveLibrary::inside_rate(int ranks, const Constants& c) const {
   return within_node_limit(bus_bandwidth(ranks) * c[nvlink_ ? C::LinkNvlink : C::LinkPcie], ranks);
 }
@@ -141,16 +145,17 @@ double CollectiveLibrary::seconds(CollectiveKind kind, double bytes, Group group
   if (n <= 1 || bytes <= 0) return 0;
   // Experts' tokens travel by kernels of their own (DeepEP and its like), which the library's pairs do not stand for.
   if (by_table() && kind != CollectiveKind::AllToAll) return library(kind, bytes, group, c).seconds;
-  const int g = std::clamp(group.per_node > 0 ? group.per_node : devices_, 1, std::min(n, devices_));
-  const int nodes = (n + g - 1) / g;
+  const auto shape = shape_of(group);
+  const int g = shape.inside, nodes = shape.nodes;
   if (kind == CollectiveKind::AllToAll) {
     // What stays in the node takes its links while the rest takes the cards.
-    const double inside = bytes * (g - 1) / n / inside_rate(g, c), between = bytes * (n - g) / n / (card_rate(c) * network_.pairs(nodes));
+    const double inside = bytes * (g - 1) / n / inside_rate(g, c),
+                 between = bytes * (n - g) / n / (card_rate(c) * network_.pairs(shape.spaced()));
     return std::max(inside, between) + kMicro * (c[C::CollectiveLaunch] * (1 + std::log2(n)) + farther(nodes).all);
   }
-  const double seconds = form_seconds(kind, bytes, {n, g, nodes}, false, c);
+  const double seconds = form_seconds(kind, bytes, shape, false, c);
   const bool may_add = adds_ && nodes > 1 && kind == CollectiveKind::AllReduce;
-  return may_add ? std::min(seconds, form_seconds(kind, bytes, {n, g, nodes}, true, c)) : seconds;
+  return may_add ? std::min(seconds, form_seconds(kind, bytes, shape, true, c)) : seconds;
 }
 
 double CollectiveLibrary::form_seconds(CollectiveKind kind, double bytes, const GroupShape& s, bool adds, const Constants& c) const {
@@ -161,14 +166,14 @@ double CollectiveLibrary::form_seconds(CollectiveKind kind, double bytes, const 
   const double wait = latency(kind, bytes, s, adds, c);
   if (nodes == 1) return inside + pass + wait;
   const double share = adds ? 0.5 : trees_ ? (nodes - 1.0) / nodes : (n - 1.0) / n;
-  const double rate = card_rate(c) * network_.neighbours(nodes);
+  const double rate = card_rate(c) * network_.neighbours(s.spaced());
   const double between = f * 2 * share * bytes / (g * rate) * (1 + c[C::Congestion] * std::log2(nodes));
   return std::max(inside, between) + std::min(inside, between) / 4 + pass + wait;
 }
 
 CollectiveLibrary::GroupShape CollectiveLibrary::shape_of(Group group) const {
   const int inside = std::clamp(group.per_node > 0 ? group.per_node : devices_, 1, std::min(group.ranks, devices_));
-  return {group.ranks, inside, (group.ranks + inside - 1) / inside};
+  return {group.ranks, inside, (group.ranks + inside - 1) / inside, group.apart};
 }
 
 NotOffered CollectiveLibrary::missing_in_links(const ProtocolRow& row, CollectiveKind kind, const GroupShape& s) const {
@@ -218,7 +223,7 @@ double CollectiveLibrary::card_seconds(const ProtocolRow& row, CollectiveKind ki
   if (s.nodes == 1) return 0;
   const auto& cards = collective_table().cards;
   const double n = s.ranks, nodes = s.nodes;
-  const double left = row.inside == Inside::Pairs ? network_.pairs(s.nodes) : network_.neighbours(s.nodes);
+  const double left = row.inside == Inside::Pairs ? network_.pairs(s.spaced()) : network_.neighbours(s.spaced());
   const double rate = std::max(1e7, card_share_) * row.card_share * (ethernet_ ? c[C::LinkEthernet] : cards.share) * left;
   const double ramp = filling(cards.ramp, cards.ramp_time, s.inside * rate, bytes);
   if (row.inside == Inside::Pairs) return (n - s.inside) / n * bytes / rate * ramp;

@@ -15,10 +15,11 @@
 
 namespace rehearsal::costmodel {
 
-/// How many ranks, and how many of them share a node.
+/// How many ranks, how many of them share a node, and how many nodes it is to the next node with ranks of the group.
 struct Group {
   int ranks = 1;
   int per_node = 0;  ///< 0: as many as a node has devices
+  int apart = 1;
   friend bool operator==(const Group&, const Group&) = default;
 };
 
@@ -57,6 +58,8 @@ class CollectiveLibrary {
   [[nodiscard]] double bus_bandwidth(int ranks) const;
   /// A device's share of its node's cards, after protocol losses; the network may leave less.
   [[nodiscard]] double card_rate(const Constants&) const;
+  /// The same where each rank passes messages on to the next one of its group, with what the network leaves.
+  [[nodiscard]] double shift_rate(Group, const Constants&) const;
   [[nodiscard]] double inside_rate(int ranks, const Constants&) const;
   [[nodiscard]] int devices_per_node() const { return devices_; }
 
@@ -64,6 +67,8 @@ class CollectiveLibrary {
   /// Which of a group's ranks share a node, and how many nodes there are.
   struct GroupShape {
     int ranks, inside, nodes;
+    int apart = 1;
+    [[nodiscard]] SpacedNodes spaced() const { return {nodes, apart}; }
   };
   /// The closed form of seconds(), where switches between nodes do not add, or do.
   [[nodiscard]] double form_seconds(CollectiveKind, double bytes, const GroupShape&, bool adds, const Constants&) const;

@@ -35,17 +35,24 @@ NetworkShares::NetworkShares(const platforms::Platform& platform, std::span<cons
     for (int n = 0; n < group.count; ++n, first += group.devices)
       if (looked_at) nodes_.push_back({first, group.devices});
   }
-  if (!row.has_links && !row.has_cables) return;
-  if (row.cards_are_links) {
-    all_ = 1 - static_cast<double>(platforms::parameter(platform.topology, "background")) / 100;
-    return;
-  }
-  if (nodes_.size() > 1) fabric_.emplace(platform);
+  if ((!row.has_links && !row.has_cables) || nodes_.size() < 2) return;
+  fabric_.emplace(platform);
+  crosses_switches_ = !row.cards_are_links;
+  for (const auto kind : kinds) links_at_a_time_ = std::max(links_at_a_time_, platforms::links_at_a_time(platform, platform.nodes[kind]));
 }
 
 int NetworkShares::known(int nodes) const { return std::min(nodes, static_cast<int>(nodes_.size())); }
 
+SpacedNodes NetworkShares::known(SpacedNodes nodes) const {
+  const int count = known(nodes.count);
+  return {count, std::clamp(nodes.apart, 1, std::max(1, static_cast<int>(nodes_.size()) / std::max(1, count)))};
+}
+
 double NetworkShares::left(const Pattern& pattern, std::span<const int> distances) const {
+  return std::min(1.0, rate(pattern, distances) / card_rate_);
+}
+
+double NetworkShares::rate(const Pattern& pattern, std::span<const int> distances) const {
   const auto at = [&](int node) { return nodes_[static_cast<std::size_t>(node)]; };
   platforms::Traffic traffic(*fabric_);
   for (const int distance : distances)
@@ -54,21 +61,37 @@ double NetworkShares::left(const Pattern& pattern, std::span<const int> distance
       for (int device = 0; device < std::min(from.count, to.count); ++device)
         traffic.send(from.first + device, to.first + device, 1.0 / static_cast<double>(distances.size()));
     }
-  return std::min(1.0, traffic.slowest().bandwidth.value() / card_rate_);
+  return traffic.slowest().bandwidth.value();
 }
 
-double NetworkShares::neighbours(int nodes) const {
-  if (!fabric_ || known(nodes) < 2) return all_;
-  return looked_up(neighbours_, known(nodes), [&] { return left({0, known(nodes), known(nodes)}, std::vector{1}); });
+double NetworkShares::rate_round(SpacedNodes nodes) const {
+  const int all = nodes.count * nodes.apart;
+  return looked_up(rounds_, nodes, [&] { return rate({0, all, all}, std::vector{nodes.apart}); });
 }
 
-double NetworkShares::pairs(int nodes) const {
-  if (!fabric_ || known(nodes) < 2) return all_;
-  return looked_up(pairs_, known(nodes), [&] { return left({0, known(nodes), known(nodes)}, distances_round(known(nodes))); });
+double NetworkShares::neighbours(SpacedNodes nodes) const {
+  if (!fabric_ || known(nodes.count) < 2) return 1;
+  return std::min(1.0, links_at_a_time_ * rate_round(known(nodes)) / card_rate_);
+}
+
+double NetworkShares::shifts(SpacedNodes nodes) const {
+  if (!fabric_ || known(nodes.count) < 2) return 1;
+  return std::min(1.0, rate_round(known(nodes)) / card_rate_);
+}
+
+double NetworkShares::pairs(SpacedNodes nodes) const {
+  if (!fabric_ || known(nodes.count) < 2) return 1;
+  const auto spaced = known(nodes);
+  return looked_up(pairs_, spaced, [&] {
+    auto distances = distances_round(spaced.count);
+    for (auto& distance : distances) distance *= spaced.apart;
+    const int all = spaced.count * spaced.apart;
+    return left({0, all, all}, distances);
+  });
 }
 
 Seconds NetworkShares::crossing(int nodes) const {
-  if (!fabric_ || known(nodes) < 2) return Seconds(0);
+  if (!fabric_ || !crosses_switches_ || known(nodes) < 2) return Seconds(0);
   const auto path = [&] {
     return fabric_->path(nodes_.front().first, nodes_[static_cast<std::size_t>(known(nodes)) - 1].first).latency.value();
   };
@@ -76,8 +99,8 @@ Seconds NetworkShares::crossing(int nodes) const {
 }
 
 double NetworkShares::sends(NodesSending nodes) const {
-  const int all = known(nodes.all), together = std::clamp(nodes.together, 1, all);
-  if (!fabric_ || all < 2) return all_;
+  const int all = known(std::max(2, nodes.all)), together = std::clamp(nodes.together, 1, all);
+  if (!fabric_ || all < 2) return 1;
   return looked_up(sends_, std::pair{together, all}, [&] {
     double least = 1;
     for (int first = 0; first < all; first += together)

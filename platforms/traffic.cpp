@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "platforms/topology.hpp"
+
 namespace rehearsal::platforms {
 
 void Traffic::send(int from, int to, double weight) {
@@ -17,6 +19,11 @@ Path Traffic::slowest() const {
   Path path{BytesPerSecond(std::numeric_limits<double>::infinity()), latency_};
   for (const auto& [link, count] : messages_) path.bandwidth = std::min(path.bandwidth, fabric_.link(link).bandwidth / count);
   return path;
+}
+
+double links_at_a_time(const Platform& platform, const NodeGroup& node) {
+  if (!topology_row(platform.topology.kind).cards_are_links) return 1;
+  return std::max(1.0, *node.nic.bandwidth / *platform.topology.bandwidth * node.nic.count);
 }
 
 }  // namespace rehearsal::platforms

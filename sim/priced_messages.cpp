@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "platforms/traffic.hpp"
 #include "sim/messages.hpp"
 
 namespace rehearsal::sim {
@@ -49,6 +50,8 @@ void PricedMessages::add_route(GroupRoute& links, int from, int to, bool between
     if (std::find(links.route.links.begin(), links.route.links.end(), link) != links.route.links.end()) continue;
     links.route.links.push_back(link);
     links.between.push_back(between);
+    const bool one_of_many = routes_.links()[link].role == platforms::LinkRole::Network;
+    links.parts.push_back(one_of_many ? 1 / platforms::links_at_a_time(platform_, platforms::node_of(platform_, from)) : 1);
   }
 }
 
@@ -92,7 +95,10 @@ void PricedMessages::join(const PricedCall& call, const std::vector<int>& group,
   open_.erase(at);
   const auto& links = links_of(call.axis, group);
   const auto traffic = traffic_of(call, links.per_node, links.nodes);
-  for (const bool between : links.between) active.loads.push_back((between ? traffic.between : traffic.inside) / active.call.seconds);
+  for (std::size_t l = 0; l < links.between.size(); ++l) {
+    const double part = call.kind == CollectiveKind::Shift ? 1 : links.parts[l];  // a shift's message goes one way
+    active.loads.push_back((links.between[l] ? traffic.between : traffic.inside) * part / active.call.seconds);
+  }
   start(number, links.route);
 }
 

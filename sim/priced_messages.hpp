@@ -45,6 +45,7 @@ class PricedMessages {
   struct GroupRoute {
     KnownRoute route;
     std::vector<bool> between;  ///< by link
+    std::vector<double> parts;  ///< by link: of what it would carry were it the only way there is
     int per_node = 1, nodes = 1;
   };
   struct Active {

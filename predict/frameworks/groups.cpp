@@ -62,15 +62,18 @@ class GroupsAlong {
   /// divide each other, that is one that lies on two nodes though rank 0's does not: such a one has the first rank of the second node.
   [[nodiscard]] costmodel::Group slowest() const {
     const bool divided = ranks_ <= devices_ || devices_ % period_ == 0 || period_ % devices_ == 0;
-    if (divided || room_for_whole_groups(nodes_, ranks_, period_)) return {size_, on_first_node()};
-    const auto first = spread_of(0), second = spread_of(devices_);
-    return {size_, second.nodes > first.nodes ? second.most : on_first_node()};
+    const auto first = spread_of(0);
+    if (divided || room_for_whole_groups(nodes_, ranks_, period_)) return {size_, on_first_node(), first.apart};
+    const auto second = spread_of(devices_);
+    return second.nodes > first.nodes ? costmodel::Group{size_, second.most, second.apart}
+                                      : costmodel::Group{size_, on_first_node(), first.apart};
   }
 
  private:
   struct Spread {
     std::ptrdiff_t nodes = 0;
-    int most = 0;  ///< ranks on the node that has most of them
+    int most = 0;   ///< ranks on the node that has most of them
+    int apart = 1;  ///< from the first node to the next one that has some
   };
 
   /// Of rank 0's group.
@@ -89,7 +92,9 @@ class GroupsAlong {
       for (const auto& axis : own_) member += left % axis.size * axis.stride, left /= axis.size;
       ++on_node[static_cast<std::size_t>(member / devices_)];
     }
-    return {std::ranges::count_if(on_node, [](int ranks) { return ranks > 0; }), std::ranges::max(on_node)};
+    const auto has_ranks = [](int ranks) { return ranks > 0; };
+    const auto from = std::ranges::find_if(on_node, has_ranks), to = std::find_if(from + 1, on_node.end(), has_ranks);
+    return {std::ranges::count_if(on_node, has_ranks), std::ranges::max(on_node), to == on_node.end() ? 1 : static_cast<int>(to - from)};
   }
 
   const AlikeNodes& nodes_;
@@ -115,7 +120,8 @@ PlacedGroup carved_experts(const AlikeNodes& nodes, const plan::Plan& plan) {
   const int apart = between_experts(plan);
   const int devices = nodes.devices, places = std::max(1, devices / apart), beyond = places % plan.ep;
   const bool whole = places < plan.ep || beyond == 0 || plan.ranks() <= devices;
-  if (whole || room_for_whole_groups(nodes, plan.ranks(), plan.ep * apart)) return {{plan.ep, std::min(places, plan.ep)}, nodes.kinds};
+  if (whole || room_for_whole_groups(nodes, plan.ranks(), plan.ep * apart))
+    return {{plan.ep, std::min(places, plan.ep), std::max(1, apart / devices)}, nodes.kinds};
   return {{plan.ep, std::max(beyond, plan.ep - beyond)}, nodes.kinds};  // of those that the first node has no place for all of
 }
 
@@ -183,9 +189,14 @@ class MixedGroups {
   /// The kind of which fewest share a node: the others wait for its cards.
   [[nodiscard]] static PlacedGroup placed(const Members& members) {
     PlacedGroup group{{0, 0}, {}};
+    int before = -1;
     for (const auto& [kind, nodes] : members) {
       int most = 0;
-      for (const auto& [node, ranks] : nodes) group.ranks += ranks, most = std::max(most, ranks);
+      for (const auto& [node, ranks] : nodes) {
+        group.ranks += ranks, most = std::max(most, ranks);
+        if (before >= 0) group.apart = std::max(group.apart, node - before);
+        before = node;
+      }
       group.per_node = group.per_node == 0 ? most : std::min(group.per_node, most);
       group.kinds.push_back(kind);
     }
@@ -196,6 +207,7 @@ class MixedGroups {
     if (group.kinds.empty()) group = other;
     if (group == other) return;
     group.per_node = std::min(group.per_node, other.per_node);
+    group.apart = std::max(group.apart, other.apart);
     NodeKinds both;
     std::ranges::set_union(group.kinds, other.kinds, std::back_inserter(both));
     group.kinds = std::move(both);

@@ -223,7 +223,7 @@ double StepTimer::expert_seconds(const Exchange& e) const {
 double StepTimer::ring_seconds(const Exchange& e, const TimedPass& kernels, double attention, bool backward) const {
   const bool inside = groups_.context.per_node >= groups_.context.ranks;
   const auto& network = links_.among(groups_.context.kinds);
-  const double rate = inside ? network.inside_rate(2, c_) : network.card_rate(c_);
+  const double rate = inside ? network.inside_rate(2, c_) : network.shift_rate(groups_.context, c_);
   const double around = e.bytes * (job_.plan.cp - 1) / rate;
   if (backward) return std::max(0.0, 2 * around - 0.5 * kernels.kernels) + kRingExposedBackward * around;
   return std::max(0.0, around - attention - 0.5 * kernels.kernels) + kRingExposedForward * around;

@@ -222,25 +222,25 @@ TEST_CASE("whatever joins the nodes, the fullest link between them sets the pace
   platform.topology.parameters = {{"grid", {16}}, {"nodes_per_switch", {4}}, {"width", {2}}};
   const auto card = platform.nodes.front().nic.bandwidth.value.value();
   const NetworkShares mesh(platform, std::vector<std::size_t>{0}, card);
-  CHECK(mesh.neighbours(4) == 1);                        // one switch
-  CHECK(mesh.neighbours(64) == Approx(2.0 / 8));         // the last node of a switch sends with eight cards
-  CHECK(mesh.pairs(64) == Approx(2 * 63 / (4.0 * 32)));  // of 32 cards a 63rd to each of four nodes of another switch
+  CHECK(mesh.neighbours({4}) == 1);                        // one switch
+  CHECK(mesh.neighbours({64}) == Approx(2.0 / 8));         // the last node of a switch sends with eight cards
+  CHECK(mesh.pairs({64}) == Approx(2 * 63 / (4.0 * 32)));  // of 32 cards a 63rd to each of four nodes of another switch
   CHECK(mesh.sends({4, 64}) == Approx(2.0 / 32));
   CHECK(mesh.sends({1, 64}) == Approx(2.0 / 8));
-  CHECK(mesh.neighbours(1000) == mesh.neighbours(64));  // there are no more nodes
+  CHECK(mesh.neighbours({1000}) == mesh.neighbours({64}));  // there are no more nodes
 
   // Two groups of eight switches, joined by four cables; inside a group every two switches by one.
   platform.topology.kind = "dragonfly";
   platform.topology.parameters = {{"groups", {2}}, {"routers", {8}}, {"nodes_per_router", {4}}, {"global_width", {4}}};
   const NetworkShares dragonfly(platform, std::vector<std::size_t>{0}, card);
-  CHECK(dragonfly.neighbours(32) == Approx(1.0 / 8));
+  CHECK(dragonfly.neighbours({32}) == Approx(1.0 / 8));
   CHECK(dragonfly.sends({32, 64}) == Approx(4.0 / 256));  // a whole group to the other one
 
   // A switch that is never full.
   platform.topology.kind = "switch";
   platform.topology.parameters = {{"ports", {64}}};
   const NetworkShares full(platform, std::vector<std::size_t>{0}, card);
-  for (const int nodes : {1, 2, 64}) CHECK(full.pairs(nodes) == 1);
+  for (const int nodes : {1, 2, 64}) CHECK(full.pairs({nodes}) == 1);
 }
 
 TEST_CASE("other jobs' traffic narrows links up from leaves, and the links of a torus") {
@@ -260,6 +260,41 @@ TEST_CASE("other jobs' traffic narrows links up from leaves, and the links of a 
   const double whole = CollectiveLibrary(torus).send(4e9, true, c) - start;
   torus.topology.parameters["background"] = {20};
   CHECK(0.8 * (CollectiveLibrary(torus).send(4e9, true, c) - start) == Approx(whole));
+}
+
+TEST_CASE("groups whose nodes are apart share the links between these with the groups that lie between") {
+  // Chips of a torus, each with a card that is its six links of 50 GB/s.
+  auto pod = platforms::load("tpu-v4-pod");
+  const auto card = pod.nodes.front().nic.bandwidth.value.value();
+  const auto shares = [&](std::vector<std::int64_t> dims) {
+    pod.topology.parameters["dims"] = std::move(dims);
+    return NetworkShares(pod, std::vector<std::size_t>{0}, card);
+  };
+  const auto rows = shares({16, 16, 16}), cube = shares({4, 4, 4});
+  CHECK(rows.neighbours({64}) == 1);                  // all six links, and nobody else's message on them
+  CHECK(rows.neighbours({8, 8}) == Approx(1.0 / 8));  // half round a row: over each link go the messages of eight chips
+  CHECK(rows.neighbours({16, 4}) == Approx(1.0 / 4));
+  CHECK(cube.neighbours({16, 4}) == 1);               // one row to the next
+  CHECK(cube.neighbours({8, 8}) == Approx(1.0 / 2));  // two rows, and the row between sends the same way
+  CHECK(cube.neighbours({8, 1000}) == cube.neighbours({8, 8}));
+  // A message by itself goes one way, over one link of six.
+  CHECK(rows.shifts({64}) == Approx(1.0 / 6));
+  CHECK(rows.shifts({8, 8}) == Approx(1.0 / 48));
+  CHECK(rows.sends({1, 64}) == Approx(1.0 / 6));
+  CHECK(rows.sends({8, 64}) == Approx(1.0 / 48));
+  // Four of a row, each of which sends a third to every other one: over the link from the second to the third go 1 -> 2, 0 -> 2, 1 -> 3 and
+  // 0 -> 3, as many thirds of a message as a link of 50 GB/s has.
+  CHECK(rows.pairs({4}) == Approx(50.0 / (4.0 / 3) / 300));
+  CHECK(rows.pairs({4, 2}) == Approx(50.0 / (8.0 / 3) / 300));
+  // Leaves of four nodes with an eighth of their links up: all 32 cards of a leaf send up where groups are four nodes apart.
+  const auto leaves = in_leaves(8);
+  const NetworkShares up(leaves, std::vector<std::size_t>{0}, leaves.nodes.front().nic.bandwidth.value.value());
+  CHECK(up.neighbours({64}) == Approx(1.0 / 2));
+  CHECK(up.neighbours({16, 4}) == Approx(1.0 / 8));
+  const auto& c = published_constants().values;
+  const CollectiveLibrary library(leaves);
+  CHECK(library.seconds(Kind::AllGather, 4e9, {16, 1, 4}, c) > 3 * library.seconds(Kind::AllGather, 4e9, {16, 1}, c));
+  CHECK(library.shift_rate({16, 1, 4}, c) == Approx(library.card_rate(c) / 8));
 }
 
 TEST_CASE("switches that add halve what passes the cards, and are asked for sums alone") {

@@ -67,7 +67,8 @@ TEST_CASE("a collective begins with its last rank and takes as long as its slowe
 }
 
 TEST_CASE("a collective loads links with its bytes by its time") {
-  // Two ranks exchange as many bytes as they sum: 8 GB in two seconds are 4 GB/s, of the 10 that a card has; 16 GB are 8, and two of them 16.
+  // Two ranks exchange as many bytes as they sum: 8 GB in two seconds are 4 GB/s, of the 10 that a card has; 16 GB are 8, and two of
+  // them 16.
   for (const auto& [bytes, seconds] : {std::pair{8e9, 2.0}, {16e9, 2 * 1.6}}) {
     Played p(sample::cluster(2, 2, 1));
     p.begin(CollectiveKind::AllReduce, bytes, 2, {0, 2});
@@ -154,12 +155,13 @@ platforms::Platform ring_of_wires() {
   return platform;
 }
 
-/// Three nodes of one device on a ring with links of 1 B/s, behind cards that are far quicker.
+/// Three nodes of one device on a ring with links of 1 B/s, two of which are a node's card.
 platforms::Platform ring_of_nodes() {
   auto platform = sample::cluster(3, 1, 1);
   platform.topology.kind = "torus";
   platform.topology.parameters = {{"dims", {3}}};
   platform.topology.bandwidth = BytesPerSecond(1);
+  platform.nodes.front().nic.bandwidth = BytesPerSecond(2);
   return platform;
 }
 
@@ -185,12 +187,21 @@ TEST_CASE("a collective goes one way round its ranks, inside nodes and between t
   CHECK(beside_a_sum(ring_of_wires(), {0, 1}, 1, {0, 1}) == Approx(2));
   CHECK(beside_a_sum(ring_of_wires(), {0, 1}, 1, {1, 0}) == Approx(2));
   CHECK(beside_a_sum(ring_of_wires(), {0, 1}, 1, {2, 3}) == Approx(1));
-  // Round three nodes 2·2/3 of 3/4 B.
+  // Round three nodes 2·2/3 of 3/4 B, half of it on each of the two links of a node. 3/2 B want a link of 1 B/s.
   for (int node = 0; node < 3; ++node) {
     INFO("node " << node);
-    CHECK(beside_a_sum(ring_of_nodes(), {0, 1, 2}, 0.75, {node, (node + 1) % 3}) == Approx(2));
+    CHECK(beside_a_sum(ring_of_nodes(), {0, 1, 2}, 0.75, {node, (node + 1) % 3}) == Approx(1.5));
     CHECK(beside_a_sum(ring_of_nodes(), {0, 1, 2}, 0.75, {(node + 1) % 3, node}) == Approx(1));
   }
+}
+
+TEST_CASE("a shift's messages go one way each, though a node's card is several links") {
+  // Two passed on of 1/2 B each: 1 B a second over a link of 1 B/s, beside a message that wants as much.
+  Played p(ring_of_nodes());
+  p.begin(CollectiveKind::Shift, 0.5, 1, {0, 1, 2});
+  p.priced.send(0, 1, 1, 1, {99, 0});
+  p.run();
+  CHECK(p.ends.at({99, 0}) == Approx(2));
 }
 
 TEST_CASE("ranks of a node share what goes to other nodes, each over its own card") {

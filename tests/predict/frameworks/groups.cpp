@@ -30,6 +30,18 @@ TEST_CASE("a group that lies on two nodes stands for those of its kind, which wa
   CHECK(tensor(8, 12, "dp=8,tp=12").per_node == 8);  // on two nodes, as all others are
 }
 
+TEST_CASE("from one node of a group to the next it is as far as the groups between them are wide") {
+  const auto groups = [](int devices, int count, const char* plan) { return groups_of(nodes_of(devices, count), plan::parse_plan(plan)); };
+  CHECK(groups(8, 8, "dp=64").replicas.apart == 1);
+  CHECK(groups(8, 8, "dp=4,tp=16").replicas.apart == 2);
+  const auto sharded = groups(1, 64, "dp=64,zero=3,zero_group=8");
+  CHECK(sharded.shards.apart == 1);
+  CHECK(sharded.copies == PlacedGroup{{8, 1, 8}, {0}});
+  CHECK(groups(1, 64, "dp=4,tp=16").tensor.apart == 1);
+  CHECK(groups(1, 64, "dp=16,tp=4,ep=4").expert.apart == 4);
+  CHECK(groups(8, 8, "dp=4,cp=4,tp=4,ep=8").expert.apart == 1);
+}
+
 TEST_CASE("ranks that share experts may lie on two nodes, too") {
   const auto experts = [](const char* plan) { return groups_of(nodes_of(72, 2), plan::parse_plan(plan)).expert; };
   CHECK(experts("dp=144,ep=16").per_node == 8);   // ranks 64 to 79: eight of each node
@@ -62,8 +74,8 @@ TEST_CASE("where nodes differ every group is looked at where it lies") {
   REQUIRE(pairs.size() == 2);
   const auto &on_one = pairs.at({0, 0}), &on_two = pairs.at({0, 1});
   CHECK(is(on_one.tensor, 8, 8, {0}));
-  CHECK(is(on_two.tensor, 8, 4, {1}));  // ranks 8 to 15
-  CHECK(is(on_one.replicas, 2, 1, {0, 1}));
+  CHECK(is(on_two.tensor, 8, 4, {1}));                       // ranks 8 to 15
+  CHECK(on_one.replicas == PlacedGroup{{2, 1, 2}, {0, 1}});  // ranks 4 and 12: the first node and the third
   CHECK(on_two.replicas == on_one.replicas);
   CHECK(on_one.nodes == 3);
   // Sixteen replicas: four channels go round all three nodes.
