@@ -2,6 +2,7 @@
 // The rows of the collective table, one function each, and what their files share.
 
 #include <bit>
+#include <optional>
 
 #include "plan/block.hpp"
 #include "plan/collectives/collective.hpp"
@@ -118,8 +119,10 @@ void add_step(std::vector<CollectiveStep>&, CollectiveStep);
 /// Of steps in which every rank sends 1, 2, ... ranks - 1 far around.
 [[nodiscard]] Seconds all_distances(int ranks, Bytes, const CollectiveLinks&);
 /// Of one of the messages that `senders` ranks of a node send at a time; to other nodes on `path`, where there is one.
-[[nodiscard]] Seconds message_time(const CollectiveLinks&, bool outer, Bytes, int senders = 1, const NetworkPath* path = nullptr);
-/// What is known of messages of such a length; nullptr where nothing is shared.
-[[nodiscard]] const NetworkPath* path_of(const std::vector<NetworkPath>& by_distance, int distance);
+[[nodiscard]] Seconds message_time(const CollectiveLinks&, bool outer, Bytes, int senders = 1, const std::optional<NetworkPath>& path = {});
+/// What is known of messages of such a length, in a straight line between powers of two; nothing where nothing is shared.
+[[nodiscard]] std::optional<NetworkPath> path_of(const std::vector<NetworkPath>& by_distance, int distance);
+/// Of a message that shares no link with others which go as far.
+[[nodiscard]] std::optional<NetworkPath> path_alone(const CollectiveLinks&, int distance);
 
 }  // namespace rehearsal::plan

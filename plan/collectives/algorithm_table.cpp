@@ -60,7 +60,7 @@ Seconds slowest_on_wires(int ranks, Bytes size, const MemberWays& members, int d
 }
 
 /// Ranks that leave a node together are neighbours, and so on the same cards: of one message, with the others that have its card.
-Seconds beside_on_card(const CollectiveLinks& links, Bytes size, int leaving, const NetworkPath* path) {
+Seconds beside_on_card(const CollectiveLinks& links, Bytes size, int leaving, const std::optional<NetworkPath>& path) {
   const double of_a_card = std::max(1.0, links.ranks_per_node * (links.outer_bandwidth / links.node_outer));
   const auto own = links.outer_bandwidth / std::min<double>(leaving, of_a_card);
   return message_time(links, true, Bytes(0), 1, path) + size / own;
@@ -77,7 +77,7 @@ Seconds slowest_message(int ranks, Bytes size, const CollectiveLinks& links, int
     return on_wires(ranks, links) && distance % ranks != 0 ? slowest_on_wires(ranks, size, links.members, distance)
                                                            : message_time(links, false, size, ranks);
   const int leaving = std::min(distance, links.ranks_per_node), staying = links.ranks_per_node - leaving;
-  const auto* path = path_of(links.around, distance);
+  const auto path = path_of(links.around, distance);
   const Seconds outer = std::max(message_time(links, true, size, leaving, path), beside_on_card(links, size, leaving, path));
   return links.ranks_per_node == 1 ? outer : std::max(outer, message_time(links, false, size, std::max(staying, 1)));
 }
@@ -90,17 +90,27 @@ Seconds all_distances(int ranks, Bytes size, const CollectiveLinks& links) {
   return total;
 }
 
-Seconds message_time(const CollectiveLinks& links, bool outer, Bytes size, int senders, const NetworkPath* path) {
+Seconds message_time(const CollectiveLinks& links, bool outer, Bytes size, int senders, const std::optional<NetworkPath>& path) {
   const auto shared = (outer ? links.node_outer : links.node_inner) / senders;
   if (!outer) return links.inner_latency + size / std::min(links.inner_bandwidth, shared);
-  if (path == nullptr) return links.outer_latency + size / std::min(links.outer_bandwidth, shared);
+  if (!path) return links.outer_latency + size / std::min(links.outer_bandwidth, shared);
   return std::max(links.outer_latency, path->latency) + size / std::min({links.outer_bandwidth, shared, path->bandwidth});
 }
 
-const NetworkPath* path_of(const std::vector<NetworkPath>& by_distance, int distance) {
-  if (by_distance.empty()) return nullptr;
-  const auto power = std::bit_width(static_cast<unsigned>(std::max(distance, 1))) - 1;
-  return &by_distance[std::min(static_cast<std::size_t>(power), by_distance.size() - 1)];
+std::optional<NetworkPath> path_of(const std::vector<NetworkPath>& by_distance, int distance) {
+  if (by_distance.empty()) return std::nullopt;
+  const auto power = static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(std::max(distance, 1))) - 1);
+  if (power + 1 >= by_distance.size()) return by_distance.back();
+  const auto &nearer = by_distance[power], &farther = by_distance[power + 1];
+  const double share = static_cast<double>(std::max(distance, 1)) / static_cast<double>(1U << power) - 1;
+  const double of_byte = (1 - share) / nearer.bandwidth.value() + share / farther.bandwidth.value();
+  return NetworkPath{(1 - share) * nearer.latency + share * farther.latency, BytesPerSecond(1 / of_byte)};
+}
+
+std::optional<NetworkPath> path_alone(const CollectiveLinks& links, int distance) {
+  auto path = path_of(links.around, distance);
+  if (path) path->bandwidth = CollectiveLinks::kUnlimited;
+  return path;
 }
 
 std::span<const CollectiveRow> collective_table() {

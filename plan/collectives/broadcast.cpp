@@ -26,7 +26,7 @@ bool crosses(int ranks, int distance, int per_node) {
 Seconds broadcast_time_of_broadcast(int ranks, Bytes size, const CollectiveLinks& links) {
   Seconds total;
   for (int distance = 1; distance < ranks; distance *= 2)
-    total += message_time(links, crosses(ranks, distance, links.ranks_per_node), size);
+    total += message_time(links, crosses(ranks, distance, links.ranks_per_node), size, 1, path_alone(links, distance));
   return total;
 }
 

@@ -144,13 +144,35 @@ std::vector<CollectiveStep> double_tree_steps(int rank, int ranks, std::int64_t 
   return steps;
 }
 
+/// What messages of a slot take, which are those of one colour in both trees.
+struct SlotTimes {
+  Seconds of_first;  ///< on a chunk's way through all levels, in the mean over their lengths
+  Seconds of_more;   ///< where all lengths are under way at a time
+};
+
+/// What messages of a slot share of the network: a tree has an edge 2^k long for every 2^(k+1) ranks.
+SlotTimes slot_times(int ranks, Bytes chunk, const CollectiveLinks& links) {
+  const Seconds alone = slowest_message(ranks, chunk, links, links.ranks_per_node);
+  if (links.around.empty()) return {alone, alone};
+  Seconds longest, sum;
+  double shared = 0;  // seconds for a byte
+  for (std::size_t k = 0; k < links.around.size(); ++k) {
+    longest = std::max(longest, links.around[k].latency);
+    sum += links.around[k].latency;
+    shared += 1 / (links.around[k].bandwidth.value() * static_cast<double>(std::int64_t{2} << k));
+  }
+  const Seconds moved(chunk.value() * shared), mean = sum / static_cast<double>(links.around.size());
+  return {std::max(alone, mean + moved), std::max(alone, longest + moved)};
+}
+
 /// D slots of a chunk, there and back: D (2 a + 2 c/B + g c) with c = S/(2 k) for k chunks of each half, and D = last first slot + 1 +
 /// 2(k-1), at most 2 ceil(log2 P) + 2(k-1). A rank that has nothing to do in a slot may run ahead.
 Seconds double_tree_time_of(int ranks, Bytes size, const CollectiveLinks& links) {
   const int chunks = double_tree_chunks_of(static_cast<std::int64_t>(size.value() / kDoubleTreeAssumedElementBytes));
-  const double slots = TwoTrees(ranks).slots(chunks);
+  const double first = TwoTrees(ranks).slots(1), more = ranks > 1 ? 2.0 * (chunks - 1) : 0;
   const Bytes chunk = size / static_cast<double>(kTrees * chunks);
-  return slots * (2.0 * slowest_message(ranks, chunk, links, links.ranks_per_node) + chunk / links.reduction);
+  const auto slot = slot_times(ranks, chunk, links);
+  return 2 * first * slot.of_first + 2 * more * slot.of_more + (first + more) * (chunk / links.reduction);
 }
 
 }  // namespace

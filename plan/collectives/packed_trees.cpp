@@ -281,9 +281,9 @@ MemberWays ways_by_ports(int ranks, const CollectiveLinks& links) {
         continue;
       }
       const int distance = std::abs(to - from);
-      const auto* path = path_of(links.around, std::min(distance, ranks - distance));
-      const auto bandwidth = path == nullptr ? links.outer_bandwidth : std::min(links.outer_bandwidth, path->bandwidth);
-      way = {path == nullptr ? links.outer_latency : std::max(links.outer_latency, path->latency),
+      const auto path = path_of(links.around, std::min(distance, ranks - distance));
+      const auto bandwidth = !path ? links.outer_bandwidth : std::min(links.outer_bandwidth, path->bandwidth);
+      way = {!path ? links.outer_latency : std::max(links.outer_latency, path->latency),
              {{link(OuterOut, from), bandwidth},
               {link(OuterIn, to), bandwidth},
               {link(OutOfNode, node), links.node_outer},

@@ -33,7 +33,7 @@ Seconds broadcast_time_of_scatter_broadcast(int ranks, Bytes size, const Collect
     bool outer = per_node == 1;
     for (int from = 0; per_node < ranks && from + distance < ranks; from += 2 * distance)
       outer = outer || from / per_node != (from + distance) / per_node;
-    total += message_time(links, outer, piece * static_cast<double>(blocks));
+    total += message_time(links, outer, piece * static_cast<double>(blocks), 1, path_alone(links, distance));
   }
   return total;
 }

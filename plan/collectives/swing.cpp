@@ -62,7 +62,8 @@ Seconds swing_time_of_step(int ranks, int step, Bytes size, const CollectiveLink
   const Seconds inner = message_time(links, false, size, std::max(staying, 1));
   if (senders == 0) return inner;
   const auto k = static_cast<std::size_t>(step);
-  const Seconds outer = message_time(links, true, size, senders, k < links.swinging.size() ? &links.swinging[k] : nullptr);
+  const Seconds outer =
+      message_time(links, true, size, senders, k < links.swinging.size() ? std::optional(links.swinging[k]) : std::nullopt);
   return links.ranks_per_node == 1 ? outer : std::max(outer, inner);
 }
 
