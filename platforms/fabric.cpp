@@ -55,6 +55,7 @@ std::string_view name(LinkRole role) { return kRoles[static_cast<std::size_t>(ro
 struct Fabric::Layout {
   std::vector<NodeGroup> nodes;
   std::vector<NodeLayout> groups;
+  std::vector<int> slots;  ///< Platform::slots
   std::unique_ptr<Network> network;
   std::uint64_t first_network_link = 0;
   std::uint64_t count = 0;
@@ -87,6 +88,7 @@ struct Fabric::Layout {
     return std::int64_t{at.device} * at.group->lanes / at.group->group->devices;
   }
 
+  [[nodiscard]] std::int64_t slot(std::int64_t node) const { return slots.empty() ? node : slots[static_cast<std::size_t>(node)]; }
   [[nodiscard]] Link node_link(const NodeLayout& group, std::uint64_t local) const;
   void route_inside(const DevicePosition& from, const DevicePosition& to, Route& out) const;
   void route_between(const DevicePosition& from, const DevicePosition& to, Route& out) const;
@@ -129,7 +131,7 @@ void Fabric::Layout::route_between(const DevicePosition& from, const DevicePosit
   }
   out.links.push_back(static_cast<std::uint32_t>(from.base + from.group->nics + 2 * static_cast<std::uint64_t>(sending)));
   const auto before = static_cast<std::ptrdiff_t>(out.links.size());
-  network->route({from.node, sending}, {to.node, receiving}, out.links);
+  network->route({slot(from.node), sending}, {slot(to.node), receiving}, out.links);
   for (auto link = out.links.begin() + before; link != out.links.end(); ++link) *link += static_cast<std::uint32_t>(first_network_link);
   out.links.push_back(static_cast<std::uint32_t>(to.base + to.group->nics + 2 * static_cast<std::uint64_t>(receiving) + 1));
 }
@@ -137,6 +139,7 @@ void Fabric::Layout::route_between(const DevicePosition& from, const DevicePosit
 Fabric::Fabric(const Platform& platform) : layout_(std::make_unique<Layout>()) {
   check(platform);
   layout_->nodes = platform.nodes;
+  layout_->slots = platform.slots;
   NetworkSize size{.nodes = 0, .ports = 1};
   std::int64_t devices = 0;
   for (const auto& group : layout_->nodes) {
@@ -149,6 +152,7 @@ Fabric::Fabric(const Platform& platform) : layout_(std::make_unique<Layout>()) {
     size.ports = std::max<std::int64_t>(size.ports, layout.lanes);
     devices += std::int64_t{group.count} * group.devices;
   }
+  for (const auto slot : layout_->slots) size.nodes = std::max<std::int64_t>(size.nodes, slot + 1);
   layout_->network = topology_row(platform.topology.kind).build(platform.topology, size);
   for (const auto& group : layout_->groups)
     if (!layout_->network->joins_places() && group.lanes != size.ports)

@@ -1,6 +1,8 @@
 #include "platforms/platform.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 
 #include "base/error.hpp"
 #include "platforms/topology.hpp"
@@ -13,11 +15,20 @@ std::int64_t node_capacity(const Platform& platform) {
   return topology_row(platform.topology.kind).capacity(platform.topology);
 }
 
+/// Of the first nodes, as many as may be used.
+std::int64_t devices_of(const std::vector<NodeGroup>& groups, const std::optional<int>& node_limit) {
+  std::int64_t devices = 0, nodes = node_limit.value_or(std::numeric_limits<int>::max());
+  for (const auto& group : groups) {
+    const auto used = std::min<std::int64_t>(nodes, group.count);
+    devices += used * group.devices;
+    nodes -= used;
+  }
+  return devices;
+}
+
 std::int64_t device_capacity(const Platform& platform) {
   if (platform.nodes.size() == 1) return node_capacity(platform) * platform.nodes.front().devices;
-  std::int64_t devices = 0;
-  for (const auto& group : platform.nodes) devices += std::int64_t{group.count} * group.devices;
-  return devices;
+  return devices_of(platform.nodes, {});
 }
 
 void check_wanted(const Platform& platform, std::int64_t wanted, std::int64_t capacity, const std::string& what) {
@@ -68,13 +79,19 @@ std::string_view intra_topology(const IntraLink& intra, int devices) {
 int node_count(const Platform& platform) {
   int nodes = 0;
   for (const auto& group : platform.nodes) nodes += group.count;
-  return nodes;
+  return std::min(nodes, platform.node_limit.value_or(nodes));
 }
 
 int device_count(const Platform& platform) {
-  int devices = 0;
-  for (const auto& group : platform.nodes) devices += group.count * group.devices;
+  const auto devices = static_cast<int>(devices_of(platform.nodes, platform.node_limit));
   return std::min(devices, platform.device_limit.value_or(devices));
+}
+
+int most_devices(const Platform& platform) {
+  if (!platform.node_limit) return device_count(platform);
+  auto largest = platform;
+  std::ranges::stable_sort(largest.nodes, std::greater(), &NodeGroup::devices);
+  return device_count(largest);
 }
 
 Placement place(const Platform& platform, int rank) {
@@ -97,6 +114,7 @@ Platform with_nodes(const Platform& platform, std::int64_t nodes) {
   check_wanted(platform, nodes, node_capacity(platform), "nodes");
   Platform result = platform;
   result.device_limit.reset();
+  result.node_limit.reset();
   if (result.nodes.size() == 1) {
     result.nodes.front().count = static_cast<int>(nodes);
     return result;
@@ -124,6 +142,23 @@ Platform with_devices(const Platform& platform, std::int64_t devices) {
   }
   Platform result = with_nodes(platform, nodes);
   if (device_count(result) != devices) result.device_limit = static_cast<int>(devices);
+  return result;
+}
+
+Platform with_limits(const Platform& platform, std::optional<std::int64_t> nodes, std::optional<std::int64_t> devices) {
+  if (platform.nodes.size() == 1) {
+    const auto smaller = nodes ? with_nodes(platform, *nodes) : platform;
+    return devices ? with_devices(smaller, *devices) : smaller;
+  }
+  Platform result = platform;
+  if (nodes) {
+    check_wanted(platform, *nodes, node_capacity(platform), "nodes");
+    result.node_limit = static_cast<int>(*nodes);
+  }
+  if (devices) {
+    check_wanted(platform, *devices, most_devices(result), "devices");
+    result.device_limit = static_cast<int>(*devices);
+  }
   return result;
 }
 

@@ -198,6 +198,8 @@ struct Platform {
   std::string description;
   std::vector<NodeGroup> nodes;     ///< at least one group; ranks fill the groups in order
   std::optional<int> device_limit;  ///< use only the first so many devices (set by with_devices)
+  std::optional<int> node_limit;    ///< use only the first so many nodes (set by with_limits; no part of files)
+  std::vector<int> slots;           ///< by node: its place in the topology (set by in_order; no part of files); empty: its own number
   Topology topology;
   Sourced<KilogramsPerJoule> carbon_intensity;  ///< of the electricity, CO2 equivalent
   Sourced<double> pue{1.0};                     ///< power of the building over power of the machines, at least 1
@@ -217,9 +219,12 @@ struct Placement {
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
+/// All nodes, or `node_limit`.
 [[nodiscard]] int node_count(const Platform&);
-/// Devices that ranks may occupy: all devices of all nodes, or `device_limit`.
+/// Devices that ranks may occupy: all devices of all nodes, within the limits.
 [[nodiscard]] int device_count(const Platform&);
+/// The same where the groups with most devices a node are filled first.
+[[nodiscard]] int most_devices(const Platform&);
 /// Throws InternalError when `rank` is not below device_count.
 [[nodiscard]] Placement place(const Platform&, int rank);
 [[nodiscard]] const NodeGroup& node_of(const Platform&, int rank);
@@ -230,5 +235,8 @@ struct Placement {
 [[nodiscard]] Platform with_nodes(const Platform&, std::int64_t nodes);
 /// The same platform with the first `devices` devices, on as few nodes as hold them. Throws BadInput like with_nodes.
 [[nodiscard]] Platform with_devices(const Platform&, std::int64_t devices);
+/// The same platform, of which plans may use so many nodes and devices. Of several groups all are kept: the plan says which come first.
+/// Throws BadInput like with_nodes.
+[[nodiscard]] Platform with_limits(const Platform&, std::optional<std::int64_t> nodes, std::optional<std::int64_t> devices);
 
 }  // namespace rehearsal::platforms

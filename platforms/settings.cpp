@@ -133,7 +133,9 @@ Platform with_setting(const Platform& platform, const std::string& name, const s
     throw BadInput(where, problem.what());
   }
   if (known == "node.price" && document != json(to_json(platform))) own_price(document, where);
-  return read_platform(document, where);
+  auto result = read_platform(document, where);
+  result.node_limit = platform.node_limit;
+  return result;
 }
 
 }  // namespace rehearsal::platforms
