@@ -89,7 +89,7 @@ class BudgetedTraining {
       auto assessment = setup.predictor().closed(plan);
       if (!assessment.may_fit()) throw Refusal("plan " + plan::to_text(plan) + " " + predict::shortage(assessment));
       auto t = predict::scaling::train_until(budgets_, facts, std::move(assessment), law_, [&](const predict::Assessment& a, double steps) {
-        return predict::goodput_of(a, setup.platform(), question_.goodput.question(steps, budgets_text()));
+        return predict::goodput_of(a, setup.platform_for(a.plan), question_.goodput.question(steps, budgets_text()));
       });
       if (!best || t.tokens.value > best->tokens.value) best = std::move(t);
     }

@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
+#include "plan/plan_keys.hpp"
 
 namespace rehearsal::cli {
 
@@ -181,9 +182,18 @@ std::string hash_with_default_optimizer(ModelOptions model) {
 
 }  // namespace
 
+void require_no_order_of_nodes(const plan::Plan& plan) {
+  const auto* fill = plan::find_plan_key("fill");
+  if (plan::is_set(*fill, plan))
+    throw Refusal("plan: fill=" + fill->print(plan) +
+                  ": which ranks are on which nodes is decided where they are started; list the hosts of these nodes first (mpirun "
+                  "--hostfile), and leave the key out");
+}
+
 plan::Plan plan_to_train(const ModelOptions& o, const std::string& text, const graph::TrainingGraph& training,
                          std::vector<std::string>& warnings) {
   auto file = plan_argument(text);
+  require_no_order_of_nodes(file.plan);
   const auto& hash = file.context.model_hash;
   if (hash.empty() || hash == training.hash()) return file.plan;
   if (hash_with_default_optimizer(o) != hash) return plan_for(text, training);

@@ -20,6 +20,8 @@ void take_context(ModelOptions&, const plan::PlanContext&);
 /// And for where it runs: the platform with its size and measurements where none is named, the framework and its recipe where that is not.
 void take_place(PlatformOptions&, const plan::PlanContext&);
 
+/// Throws Refusal of a plan that says which ranks are on which nodes: those who start ranks decide that.
+void require_no_order_of_nodes(const plan::Plan&);
 /// A plan (compact text or a file) to train by. One that was searched for the default optimizer may train with another, which is said; for
 /// another training than the one it was made for throws BadInput.
 [[nodiscard]] plan::Plan plan_to_train(const ModelOptions&, const std::string& text, const graph::TrainingGraph&,

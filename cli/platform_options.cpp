@@ -28,6 +28,7 @@
 #include "predict/frameworks/usual_profile.hpp"
 #include "predict/input_predictor.hpp"
 #include "predict/lowered_predictor.hpp"
+#include "predict/placed_predictor.hpp"
 #include "predict/ruled_predictor.hpp"
 #include "predict/stragglers.hpp"
 #include "search/search.hpp"
@@ -43,16 +44,21 @@ std::unique_ptr<plan::Backend> backend_for(const platforms::Device& device, cons
   return std::move(kernels.backend);
 }
 
-/// What the others wait for: whichever order the nodes of a platform are written down in.
-std::size_t slowest_group(const platforms::Platform& platform, const std::string& arithmetic) {
-  const auto speed = [&](const platforms::NodeGroup& group) {
-    return std::pair{group.device.peak(arithmetic).value_or(FlopsPerSecond(0)).value(), group.device.name};
-  };
-  return static_cast<std::size_t>(std::ranges::min_element(platform.nodes, {}, speed) - platform.nodes.begin());
+const platforms::Device& slowest_device(const platforms::Platform& platform, const std::string& arithmetic) {
+  return platform.nodes[predict::slowest_group(platform, arithmetic)].device;
 }
 
-const platforms::Device& slowest_device(const platforms::Platform& platform, const std::string& arithmetic) {
-  return platform.nodes[slowest_group(platform, arithmetic)].device;
+/// With limits for plans, which say themselves in which order they fill groups of nodes.
+platforms::Platform load_all_groups(const PlatformOptions& o) {
+  auto platform = platforms::load(o.platform);
+  if (o.nodes) platform = platforms::with_limits(platform, o.nodes, {});
+  if (const auto count = platforms::most_devices(platform); o.nodes && o.devices && *o.devices > count)
+    throw BadInput("--devices " + std::to_string(*o.devices),
+                   "are more than the " + std::to_string(count) + " of --nodes " + std::to_string(*o.nodes) + "; leave one of them out");
+  if (o.devices) platform = platforms::with_limits(platform, {}, o.devices);
+  for (const auto& [key, value] : o.settings) platform = platforms::with_setting(platform, key, value);
+  if (o.power_cap) platform.name += " at " + std::to_string(std::lround(*o.power_cap)) + " W";
+  return costmodel::with_costs(std::move(platform), o.costs);
 }
 
 /// Profiles of frameworks know no f64, and a step that trains nothing is none.
@@ -66,15 +72,10 @@ void require_known_training(const ModelOptions& model, const graph::Graph& graph
 }  // namespace
 
 platforms::Platform load_platform(const PlatformOptions& o) {
-  auto platform = platforms::load(o.platform);
+  auto platform = load_all_groups(o);
+  if (platform.nodes.size() == 1) return platform;
   if (o.nodes) platform = platforms::with_nodes(platform, *o.nodes);
-  if (const auto count = platforms::device_count(platform); o.nodes && o.devices && *o.devices > count)
-    throw BadInput("--devices " + std::to_string(*o.devices),
-                   "are more than the " + std::to_string(count) + " of --nodes " + std::to_string(*o.nodes) + "; leave one of them out");
-  if (o.devices) platform = platforms::with_devices(platform, *o.devices);
-  for (const auto& [key, value] : o.settings) platform = platforms::with_setting(platform, key, value);
-  if (o.power_cap) platform.name += " at " + std::to_string(std::lround(*o.power_cap)) + " W";
-  return costmodel::with_costs(std::move(platform), o.costs);
+  return o.devices ? platforms::with_devices(platform, *o.devices) : platform;
 }
 
 void PlatformOptions::add_to(CLI::App& app) {
@@ -116,8 +117,7 @@ struct JobSetup::Own {
       : training(load_training(options, warnings, ModelUse::Predict)),
         backend(backend_for(slowest_device(platform, peak_key(options)), o.machine, warnings)),
         models(models_of(options, o, platform, warnings)),
-        job{training, std::make_shared<const graph::LogicalDims>(training.graph), platform,
-            *backend, models[slowest_group(platform, peak_key(options))],         peak_key(options)} {
+        job{training, std::make_shared<const graph::LogicalDims>(training.graph), platform, *backend, models.front(), peak_key(options)} {
     for (const auto& model : models) job.models.push_back(&model);
   }
 
@@ -185,12 +185,15 @@ bool is_plan_file(const std::string& text) {
   return named_so || (text.find('=') == std::string::npos && std::filesystem::exists(text));
 }
 
-/// Devices of one peak each for the arithmetic that is asked for.
+/// Some device computes in the arithmetic that is asked for; a plan that uses others is refused when it is known.
 void require_peaks(const ModelOptions& model, const platforms::Platform& platform) {
-  for (const auto& group : platform.nodes)
-    if (!group.device.peak(peak_key(model)))
-      throw Refusal("--dtype " + model.dtype + ": device " + group.device.name + " has no peak for " + peak_key(model) + " in platform " +
-                    platform.name + "; it has those of " + joined(group.device.peaks, ", ", [](const auto& peak) { return peak.first; }));
+  const auto has_peak = [&](const platforms::NodeGroup& group) { return group.device.peak(peak_key(model)).has_value(); };
+  if (std::ranges::any_of(platform.nodes, has_peak)) return;
+  try {
+    predict::require_peaks(platform, peak_key(model));
+  } catch (const Refusal& none) {
+    throw Refusal("--dtype " + model.dtype + ": " + none.what());
+  }
 }
 
 /// What frameworks know and our own execution does not.
@@ -218,7 +221,7 @@ PlatformOptions with_framework_of_plan(PlatformOptions o) {
 }  // namespace
 
 JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& given)
-    : options_(with_framework_of_plan(given)), platform_(load_platform(options_)) {
+    : options_(with_framework_of_plan(given)), platform_(load_all_groups(options_)) {
   const auto& o = options_;
   for (const auto& sentence : platforms::unusual_figures(platform_)) warnings_.push_back("platform " + platform_.name + ": " + sentence);
   std::optional<LoadedModel> known;
@@ -346,7 +349,7 @@ std::string JobSetup::look_for_others(const ModelOptions& model, const PlatformO
 
 JobSetup::~JobSetup() = default;
 
-const predict::Workload* JobSetup::own_job() const { return own_ ? &own_->job : nullptr; }
+bool JobSetup::is_own() const { return own_ != nullptr; }
 
 void AnsweredPlan::tell(const Terminal& terminal) const {
   if (!how_taken.empty() && !terminal.json()) terminal.warn(how_taken);
@@ -421,15 +424,15 @@ AnsweredPlan JobSetup::as_usual(plan::Plan given, const std::string& text) const
 
 plan::Plan JobSetup::to_write(plan::Plan plan) const {
   if (!own_) return plan;
-  const auto program = predict::lower_for(own_->job, plan);
+  const auto program = predict::lower_for(*predictor().workload_for(plan), plan);
   plan.algorithms = plan::algorithms_of(program);
   if (plan::has_uneven_shares(program.batch, program.plan)) plan.shares = program.plan.shares;
   return plan;
 }
 
-nlohmann::ordered_json JobSetup::heading(const ModelOptions& model, std::string_view as) const {
-  const auto& framework = as.empty() ? predictor().framework() : *costmodel::find_framework(as);
-  const auto grounds = predict::frameworks::grounds_of(framework, platform_);
+nlohmann::ordered_json JobSetup::heading(const ModelOptions& model, const predict::Assessment* answer) const {
+  const auto& framework = answer == nullptr ? predictor().framework() : *costmodel::find_framework(answer->framework);
+  const auto grounds = predict::frameworks::grounds_of(framework, answer == nullptr ? platform_ : platform_for(answer->plan));
   nlohmann::ordered_json evidence{{"rests_on", grounds.sentence}, {"published_times", grounds.times}};
   if (grounds.times > 0) evidence["median_error"] = grounds.median_error;
   nlohmann::ordered_json heading{{"schema", 1},

@@ -65,22 +65,25 @@ class JobSetup {
   [[nodiscard]] predict::Predictor& changing(const plan::Plan&) const;
   /// "pp: its stages are made by the program ...": what of a plan the framework's configuration leaves to its user's program.
   [[nodiscard]] std::vector<std::string> left_to_program(const predict::Assessment&) const;
+  /// All that plans may use.
   [[nodiscard]] const platforms::Platform& platform() const { return platform_; }
+  /// What this plan uses of it.
+  [[nodiscard]] const platforms::Platform& platform_for(const plan::Plan& plan) const { return predictor().platform_for(plan); }
   /// The file of measurements that predictions rest on; empty where there is none.
   [[nodiscard]] const std::string& machine() const { return options_.machine; }
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
   /// Of the training that is asked about; 1 where nothing says how long it is.
   [[nodiscard]] double steps() const { return steps_; }
-  /// Our own execution; nullptr under another framework.
-  [[nodiscard]] const predict::Workload* own_job() const;
+  /// Is it our own execution that is asked about?
+  [[nodiscard]] bool is_own() const;
   /// The plan given by --plan (text or file), or the default one. Where no framework is named and the usual one has no room for the plan,
   /// the predictor is another framework's from then on.
   [[nodiscard]] AnsweredPlan plan(const ModelOptions&, const PlatformOptions&);
   [[nodiscard]] plan::PlanContext context(const ModelOptions&, const plan::Plan&) const;
   /// The plan with what a prediction chose for it and a run on ranks that do not know their links could not.
   [[nodiscard]] plan::Plan to_write(plan::Plan) const;
-  /// The keys with which the results of all of them begin; of this framework, where it is another than the asked plan's.
-  [[nodiscard]] nlohmann::ordered_json heading(const ModelOptions&, std::string_view framework = {}) const;
+  /// The keys with which the results of all of them begin; of an answer, whose framework may be another and which may not use all devices.
+  [[nodiscard]] nlohmann::ordered_json heading(const ModelOptions&, const predict::Assessment* answer = nullptr) const;
 
  private:
   struct Own;

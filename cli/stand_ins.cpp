@@ -31,7 +31,7 @@ StandIns::Choice StandIns::choice(const plan::Plan& plan, const Named& named) co
   const auto room = room_for(inner(), plan, named);
   if (room.enough) return {&inner(), {}};
   const auto kind = predict::frameworks::kind_of(graph(), plan);
-  for (const auto* other : predict::frameworks::others_seen_on(platform(), kind, plan.ranks()))
+  for (const auto* other : predict::frameworks::others_seen_on(platform_for(plan), kind, plan.ranks()))
     if (auto& predictor = as(*other); room_for(predictor, plan, named).enough)
       return {&predictor, room.hindrance + "; it is answered as " + other->name +
                               " does, of which there are published runs on such devices: name a --framework to have it otherwise"};

@@ -207,7 +207,7 @@ Json row_of(const TargetQuestion& q, const PlatformOptions& platform, std::int64
     const auto plan = plan_of(setup, model, platform);
     auto a = predict::mean_of_training(assess(setup.predictor(), plan, q.fidelity, nullptr), steps);
     if (!a.may_fit()) throw Refusal("plan " + plan::to_text(plan) + " " + predict::shortage(a));
-    a.goodput = predict::goodput_of(a, setup.platform(), q.goodput.question(steps, "--batches " + std::to_string(batch)));
+    a.goodput = predict::goodput_of(a, setup.platform_for(a.plan), q.goodput.question(steps, "--batches " + std::to_string(batch)));
     const auto all = to_json(a, steps);
     row["devices"] = platforms::device_count(setup.platform());
     row["plan"] = all.at("plan");

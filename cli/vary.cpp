@@ -145,7 +145,7 @@ class Varied {
   predict::Assessment assessed(const JobSetup& setup, predict::Predictor& predictor, const plan::Plan& plan) {
     steps_ = setup.steps();
     auto a = assess(predictor, plan, q_.fidelity, nullptr);
-    a.goodput = predict::goodput_of(a, setup.platform(), q_.goodput.question(steps_));
+    a.goodput = predict::goodput_of(a, predictor.platform_for(plan), q_.goodput.question(steps_));
     return a;
   }
 

@@ -45,7 +45,10 @@ struct Plan {
   bool overlap = true;             ///< gradient all-reduce during the backward pass
   BatchStatistics bn = BatchStatistics::Batch;
   std::string order = "tp.cp.ep.dp.pp";  ///< innermost first
-  std::vector<std::string> cuts;         ///< pipeline: name of the first node of every stage but the first; empty: balanced by cost
+  /// Groups of nodes of a platform in the order in which ranks fill them (platforms/node_order.hpp). Those that are not named come behind,
+  /// as the platform lists them.
+  std::vector<std::string> fill;
+  std::vector<std::string> cuts;  ///< pipeline: name of the first node of every stage but the first; empty: balanced by cost
   /// What `allreduce=auto` and gathers took, as "all-reduce:dp:25165824:ring": so that a run sums as it was predicted to. Messages that are
   /// not among them are chosen for.
   std::vector<std::string> algorithms;

@@ -278,7 +278,7 @@ std::string idle_on_mixed(const platforms::Platform& platform, int ranks) {
     return joined(kinds, " and ");
   };
   return "plan: its " + std::to_string(ranks) + " ranks are on the first devices of platform " + platform.name + ", " + text(used) +
-         ", and " + text(idle) + " are idle; the order of nodes in the platform's file says which come first";
+         ", and " + text(idle) + " are idle; the plan's key fill says which groups of nodes come first";
 }
 
 Assessment assess(const Workload& job, const plan::Program& program, StepEvaluator& evaluator, bool keep_timeline, StepCost* cost_out) {
@@ -287,7 +287,6 @@ Assessment assess(const Workload& job, const plan::Program& program, StepEvaluat
   Assessment a;
   a.plan = program.plan;
   a.warnings = program.warnings;
-  if (auto idle = idle_on_mixed(job.platform, program.ranks); !idle.empty()) a.warnings.push_back(std::move(idle));
   a.shares = sentence_of_shares(program, job.platform);
   a.platform = job.platform.name;
   a.framework = costmodel::own_framework().name;

@@ -80,8 +80,8 @@ class StageExplainer {
         costs_(step.costs.roles[step.program.role_of[static_cast<std::size_t>(rank)]]),
         messages_priced_(step.costs.with_messages),
         rank_(rank),
-        fabric_(predictor.platform()),
-        links_(program_, predictor.platform(), fabric_, predictor.cost_model()) {}
+        fabric_(predictor.platform_for(program_.plan)),
+        links_(program_, predictor.platform_for(program_.plan), fabric_, predictor.cost_model_for(program_.plan)) {}
 
   StagePlan explain() && {
     StagePlan stage;
@@ -280,7 +280,7 @@ std::string_view layer_of(std::string_view name) {
 
 std::vector<StagePlan> explain(const Predictor& predictor, const PlayableStep& step) {
   std::vector<StagePlan> stages;
-  for (const int rank : busiest_representatives(step.program, step.costs, predictor.platform()))
+  for (const int rank : busiest_representatives(step.program, step.costs, predictor.platform_for(step.program.plan)))
     stages.push_back(StageExplainer(predictor, step, rank).explain());
   return stages;
 }

@@ -37,7 +37,7 @@ class InputPredictor final : public PredictorAround {
 
   [[nodiscard]] Assessment closed(const plan::Plan& plan) override {
     auto a = inner().closed(plan);
-    add_input(a, of(a.plan), platform(), rests_on_);
+    add_input(a, of(a.plan), platform_for(a.plan), rests_on_);
     return in_training(std::move(a));
   }
 
@@ -58,7 +58,7 @@ class InputPredictor final : public PredictorAround {
     Paced alone(evaluator, {});
     auto a = inner().played(step, alone, timeline);
     const auto computing = a;
-    add_input(a, input, platform(), rests_on_);
+    add_input(a, input, platform_for(a.plan), rests_on_);
     if (a.step_seconds.value <= computing.step_seconds.value) return in_training(std::move(a));
     // Sites and power limits stretch what an evaluator says, and not the storage.
     const double stretch = computing.step / alone.said();
@@ -93,22 +93,23 @@ class InputPredictor final : public PredictorAround {
   [[nodiscard]] bool has_place(const plan::Plan& plan) const {
     int ranks = 1;
     for (const auto& axis : plan::mesh_of(plan)) ranks *= axis.size;
-    return ranks == plan.ranks() && ranks <= platforms::device_count(platform());
+    return ranks == plan.ranks() && ranks <= platforms::device_count(platform_for(plan));
   }
 
-  /// Plans that lay ranks out alike have the same.
+  /// Plans that lay ranks out alike on the same nodes have the same.
   const StepInput& of(const plan::Plan& plan) {
     std::vector<std::tuple<std::string, int, int>> mesh;
     for (const auto& axis : plan::mesh_of(plan)) mesh.emplace_back(axis.name, axis.size, axis.stride);
-    const auto [known, fresh] = known_.try_emplace(std::move(mesh));
-    if (fresh) known->second = input_of(question_, platform(), plan, batch());
+    const auto& nodes = platform_for(plan);
+    const auto [known, fresh] = known_.try_emplace({&nodes, std::move(mesh)});
+    if (fresh) known->second = input_of(question_, nodes, plan, batch());
     return known->second;
   }
 
   std::unique_ptr<Predictor> owned_;
   InputQuestion question_;
   std::string rests_on_;
-  std::map<std::vector<std::tuple<std::string, int, int>>, StepInput> known_;
+  std::map<std::pair<const platforms::Platform*, std::vector<std::tuple<std::string, int, int>>>, StepInput> known_;
 };
 
 }  // namespace

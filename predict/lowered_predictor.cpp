@@ -5,6 +5,7 @@
 #include "graph/op_schema.hpp"
 #include "plan/lowering/spread_decompositions.hpp"
 #include "predict/lowered_bounds.hpp"
+#include "predict/placed_predictor.hpp"
 #include "predict/violations.hpp"
 
 namespace rehearsal::predict {
@@ -26,7 +27,8 @@ class LoweredPredictor final : public Predictor {
   [[nodiscard]] const costmodel::FrameworkProfile& framework() const override { return costmodel::own_framework(); }
   [[nodiscard]] const graph::Graph& graph() const override { return job_.training.graph; }
   [[nodiscard]] std::int64_t batch() const override { return job_.training.batch; }
-  [[nodiscard]] const costmodel::CostModel& cost_model() const override { return job_.model; }
+  [[nodiscard]] const costmodel::CostModel& cost_model_for(const plan::Plan&) const override { return job_.model; }
+  [[nodiscard]] const Workload* workload_for(const plan::Plan&) const override { return &job_; }
 
   [[nodiscard]] const SplitLimits& limits() override {
     if (known_) return limits_;
@@ -88,6 +90,23 @@ class LoweredPredictor final : public Predictor {
 
 }  // namespace
 
-std::unique_ptr<Predictor> lowered_predictor(const Workload& job) { return std::make_unique<LoweredPredictor>(job); }
+std::size_t slowest_group(const platforms::Platform& platform, const std::string& arithmetic) {
+  const auto speed = [&](const platforms::NodeGroup& group) {
+    return std::pair{group.device.peak(arithmetic).value_or(FlopsPerSecond(0)).value(), group.device.name};
+  };
+  return static_cast<std::size_t>(std::ranges::min_element(platform.nodes, {}, speed) - platform.nodes.begin());
+}
+
+std::unique_ptr<Predictor> lowered_predictor(const Workload& job) {
+  return placed_predictor(job.platform, [job](const platforms::Platform& part, const platforms::NodeOrder& groups) {
+    require_peaks(part, job.peak_key);
+    std::vector<const costmodel::CostModel*> models;
+    for (const auto group : groups)
+      if (!job.models.empty()) models.push_back(job.models[group]);
+    const auto& model = models.empty() ? job.model : *models[slowest_group(part, job.peak_key)];
+    return std::make_unique<LoweredPredictor>(
+        Workload{job.training, job.dims, part, job.backend, model, job.peak_key, job.rules, std::move(models)});
+  });
+}
 
 }  // namespace rehearsal::predict

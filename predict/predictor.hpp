@@ -2,6 +2,8 @@
 // Answers what plans cost: one model, batch, arithmetic and optimizer on one platform, as one framework runs them. Every command that
 // predicts asks a Predictor, search among them.
 
+#include <span>
+#include <string>
 #include <vector>
 
 #include "costmodel/framework.hpp"
@@ -59,7 +61,15 @@ class Predictor {
   Predictor& operator=(const Predictor&) = delete;
   virtual ~Predictor() = default;
 
+  /// All that plans may use, as it is written.
   [[nodiscard]] virtual const platforms::Platform& platform() const = 0;
+  /// The groups of nodes that this plan uses, in its order. Throws Refusal where it names others.
+  [[nodiscard]] virtual const platforms::Platform& platform_for(const plan::Plan&) const { return platform(); }
+  /// Values of the key `fill` that are worth trying, the neutral one first.
+  [[nodiscard]] virtual std::span<const std::vector<std::string>> orders_of_nodes() const {
+    static const std::vector<std::string> listed;
+    return {&listed, 1};
+  }
   [[nodiscard]] virtual const costmodel::FrameworkProfile& framework() const = 0;
   /// As which this plan is predicted: framework(), but where plans of one kind are usually run with another (predict/frameworks/
   /// usual_predictor.hpp).
@@ -82,7 +92,9 @@ class Predictor {
   [[nodiscard]] virtual PlayableStep priced(plan::Program);
   /// Plays. `timeline`, where it is wanted, gets what ran when, by rank.
   [[nodiscard]] virtual Assessment played(const PlayableStep&, StepEvaluator&, Timeline* timeline) = 0;
-  [[nodiscard]] virtual const costmodel::CostModel& cost_model() const = 0;
+  [[nodiscard]] virtual const costmodel::CostModel& cost_model_for(const plan::Plan&) const = 0;
+  /// What it lowers this plan from; nullptr where it lowers none.
+  [[nodiscard]] virtual const Workload* workload_for(const plan::Plan&) const { return nullptr; }
 };
 
 /// Data parallelism over all devices, or as many as the batch has samples, whether it fits or not.

@@ -13,6 +13,8 @@ class PredictorByPlan : public PredictorAround {
   [[nodiscard]] const costmodel::FrameworkProfile& framework_for(const plan::Plan& plan) const override {
     return of(plan).framework_for(plan);
   }
+  [[nodiscard]] const costmodel::CostModel& cost_model_for(const plan::Plan& plan) const override { return of(plan).cost_model_for(plan); }
+  [[nodiscard]] const Workload* workload_for(const plan::Plan& plan) const override { return of(plan).workload_for(plan); }
   [[nodiscard]] std::vector<plan::Violation> violations(const plan::Plan& plan) override { return of(plan).violations(plan); }
   [[nodiscard]] Assessment closed(const plan::Plan& plan) override { return of(plan).closed(plan); }
   [[nodiscard]] Outlook outlook(const plan::Plan& plan) override { return of(plan).outlook(plan); }

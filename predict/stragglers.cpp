@@ -120,7 +120,7 @@ class JitterPredictor final : public PredictorAround {
         known_.try_emplace({p.dp, p.ranks(), p.local_steps, p.staleness.value_or(-1), p.outer.rule == plan::OuterRule::Gossip}, 0);
     if (fresh) known->second = waiting_for_stragglers(p, jitter_);
     a.stragglers = known->second * (a.breakdown.compute + a.breakdown.recompute + a.breakdown.optimizer);
-    add_waiting(a, *a.stragglers, platform());
+    add_waiting(a, *a.stragglers, platform_for(p));
     return a;
   }
 

@@ -96,7 +96,7 @@ struct EstimateAnswer {
 EstimateAnswer answer_to(const EstimateOptions& o, const PlatformOptions& where, JobSetup& setup, Fidelity fidelity) {
   auto plan = setup.plan(o.model, where);
   auto assessment = assess(setup.predictor(), plan.plan, fidelity, nullptr);
-  assessment.goodput = predict::goodput_of(assessment, setup.platform(), o.goodput.question(setup.steps()));
+  assessment.goodput = predict::goodput_of(assessment, setup.platform_for(assessment.plan), o.goodput.question(setup.steps()));
   return {std::move(plan), std::move(assessment)};
 }
 
@@ -120,11 +120,11 @@ int estimate(const EstimateOptions& o, Terminal& terminal) {
   const auto& [answered, assessment] = *answer;
   answered.tell(terminal);
   for (const auto& w : assessment.warnings) terminal.warn(w);
-  auto result = setup.heading(o.model, assessment.framework);
+  auto result = setup.heading(o.model, &assessment);
   result["fidelity"] = name(fidelity);
   answered.tell(result);
   result.update(to_json(assessment, setup.steps()));
-  if (!o.hours.empty()) result["hours"] = hours_json(o.hours, assessment, setup.steps(), setup.platform());
+  if (!o.hours.empty()) result["hours"] = hours_json(o.hours, assessment, setup.steps(), setup.platform_for(assessment.plan));
   if (!caps.is_null()) result["power_caps"] = caps;
   std::optional<Refusal> none;
   if (!o.vary.empty()) none = add_variations(result, {o.model, where, setup, answered.plan, &assessment, fidelity, o.goodput}, o.vary);

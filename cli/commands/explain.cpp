@@ -222,7 +222,7 @@ void print_explanation(const ExplainOptions& o, const JobSetup& setup, const Exp
   const auto& program = step.program;
   const auto summary = summary_of(setup.changing(program.plan), program.plan, stages);
   if (terminal.json()) {
-    auto result = setup.heading(o.model, setup.predictor().framework_for(program.plan).name);
+    auto result = setup.heading(o.model, &summary.assessment);
     result["schema"] = 2;
     explained.answered.tell(result);
     result.update(to_json(summary.assessment, 1));
@@ -275,7 +275,7 @@ void refuse_second_answer(const ExplainOptions& o) {
 
 /// Programs of other frameworks are not stored, and not made by our passes.
 void require_own_execution(const ExplainOptions& o, const JobSetup& setup) {
-  if (setup.own_job() != nullptr) return;
+  if (setup.is_own()) return;
   const auto& framework = setup.predictor().framework().name;
   if (!o.json.empty())
     throw Refusal("--json: a stored Program is our own execution, not one of " + framework + "; use --framework rehearse");
@@ -294,8 +294,8 @@ void write_files(const ExplainOptions& o, const JobSetup& setup, const plan::Pro
 void print_asked(const ExplainOptions& o, const JobSetup& setup, const Explained& explained, Terminal& terminal) {
   const auto& program = explained.step.program;
   // Passes are of the plan as it was lowered: shares by speed are numbers there.
-  if (o.passes) return print_passes(*setup.own_job(), program.plan, terminal);
-  if (!o.after.empty()) return print_after(*setup.own_job(), program.plan, o.after, terminal);
+  if (o.passes) return print_passes(*setup.predictor().workload_for(program.plan), program.plan, terminal);
+  if (!o.after.empty()) return print_after(*setup.predictor().workload_for(program.plan), program.plan, o.after, terminal);
   if (!o.program) return print_explanation(o, setup, explained, terminal);
   for (const auto& role : program.roles) terminal.out() << plan::to_text(program, role, setup.predictor().graph());
 }

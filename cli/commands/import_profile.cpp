@@ -107,7 +107,7 @@ std::string model_reference(const std::string& model) {
 validation::OwnRun run_of(const ImportCommand& o, const exchange::GpuProfile& trace, Terminal& terminal) {
   JobSetup setup(o.model, o.platform);
   for (const auto& warning : setup.warnings()) terminal.warn(warning);
-  if (setup.own_job() != nullptr)
+  if (setup.is_own())
     throw Refusal("--framework rehearse: PyTorch did not run by it, and runs of ours are learned from their own traces (run --trace)");
   const auto answered = setup.plan(o.model, o.platform);
   answered.tell(terminal);

@@ -126,6 +126,7 @@ std::vector<Host> hosts_to_start_on(const LaunchOptions& o, const LaunchJob& job
 /// Everything about it that can be found out before it starts.
 LaunchJob checked_job(const LaunchOptions& o, const Terminal& terminal) {
   auto job = job_of(o);
+  require_no_order_of_nodes(job.plan.plan);
   job.hosts = hosts_to_start_on(o, job);
   const auto platform = place_of(o, job);
   if (platform) place(job, load_platform(*platform));

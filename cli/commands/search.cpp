@@ -82,7 +82,7 @@ std::vector<std::string> allowed_mathematics(const SearchRequest& o, const JobSe
     const std::string word(known_name("--allow", given, Names(known.begin(), known.end())));
     allowed.push_back(word);
     if (!o.plans.empty()) throw BadInput("--allow", "and --plans exclude each other: a list of plans says all keys of each");
-    if (first.own_job() == nullptr)
+    if (!first.is_own())
       throw Refusal("--allow " + word + ": predictions of " + first.predictor().framework().name +
                     " do not know it; use --framework rehearse");
     const auto named = o.platform.plan.empty() ? std::vector<std::string_view>() : plan::named_keys(o.platform.plan);
@@ -309,7 +309,7 @@ int search(const SearchRequest& o, Terminal& terminal) {
   auto options = search_options(o, *setups.front());
   warn_of_nothing_to_search(o, options, terminal);
   options.goodput = [&setups, question = o.goodput.question(options.steps)](const predict::Assessment& a) {
-    return predict::goodput_of(a, setup_of(setups, a).platform(), question);
+    return predict::goodput_of(a, setup_of(setups, a).platform_for(a.plan), question);
   };
   const auto player = o.confirm > 0 ? predict::open_simulator("folded") : nullptr;
   options.player = player.get();
@@ -318,7 +318,7 @@ int search(const SearchRequest& o, Terminal& terminal) {
   const auto more_on_front = cut_front(o, found);
   const auto& best = found.plans.front().answer;
   const auto& winner = setup_of(setups, best);
-  auto result = winner.heading(o.model, best.framework);
+  auto result = winner.heading(o.model, &best);
   say_prices(setups, winner, compares_money(options), result, terminal);
   result["objective"] = o.objective;
   result.update(result_json(found, setups, options.steps));

@@ -46,7 +46,7 @@ SimulateOptions with_model_of_program(SimulateOptions o) {
 /// The step of a stored Program, whose plan is lowered again: a file has instructions, and not what they were made from.
 predict::PlayableStep stored_step(const std::string& path, const JobSetup& setup) {
   const auto heading = plan::read_program_heading(path);
-  const auto* own = setup.own_job();
+  const auto* own = setup.predictor().workload_for(heading.plan);
   if (own == nullptr) throw Refusal(path + ": a stored Program is our own execution; leave --framework out or use --framework rehearse");
   if (heading.context.model_hash != own->training.hash())
     throw BadInput(path, "was made for another training of " + heading.context.model +
@@ -64,7 +64,7 @@ predict::PlayableStep stored_step(const std::string& path, const JobSetup& setup
 std::vector<int> ranks_shown(const JobSetup& setup, const Recording& recording) {
   const auto& program = recording.step.program;
   if (recording.timeline.size() != static_cast<std::size_t>(program.ranks))
-    return predict::busiest_representatives(program, recording.step.costs, setup.platform());
+    return predict::busiest_representatives(program, recording.step.costs, setup.platform_for(program.plan));
   std::vector<int> ranks(recording.timeline.size());
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
@@ -72,7 +72,7 @@ std::vector<int> ranks_shown(const JobSetup& setup, const Recording& recording) 
 
 void write_trace(const SimulateOptions& o, const JobSetup& setup, const predict::Assessment& a, const Recording& recording) {
   const auto& program = recording.step.program;
-  const int threads = predict::threads_per_rank(setup.platform(), program.ranks);
+  const int threads = predict::threads_per_rank(setup.platform_for(program.plan), program.ranks);
   traces::TraceBuilder builder(program, setup.predictor().graph(), "simulated", threads);
   builder.set_costs(&recording.step.costs);
   builder.add_step({0, 0.0, a.input ? a.input->later.value : a.step.value(), 0.0, false});  // what is played is no step of a first epoch
@@ -82,8 +82,8 @@ void write_trace(const SimulateOptions& o, const JobSetup& setup, const predict:
   auto& trace = builder.trace();
   trace.model = o.model.model;
   trace.framework = a.framework;
-  if (setup.own_job() == nullptr) trace.dtype = o.model.dtype;  // other frameworks' kernels narrow what the model says
-  trace.platform = platforms::to_json_text(setup.platform());
+  if (!setup.is_own()) trace.dtype = o.model.dtype;  // other frameworks' kernels narrow what the model says
+  trace.platform = platforms::to_json_text(setup.platform_for(program.plan));
   if (costmodel::holds_calibration(setup.machine()))
     trace.calibration = costmodel::to_json_text(costmodel::read_calibration(setup.machine()));
   traces::write_trace(o.trace, trace);
@@ -94,7 +94,7 @@ std::string chakra_file(const std::string& prefix, const std::string& what) { re
 void write_chakra(const SimulateOptions& o, const JobSetup& setup, const Recording& recording, Terminal& terminal) {
   const auto& program = recording.step.program;
   const exchange::PlayedStep played{program, setup.predictor().graph(), recording.timeline, ranks_shown(setup, recording),
-                                    predict::threads_per_rank(setup.platform(), program.ranks)};
+                                    predict::threads_per_rank(setup.platform_for(program.plan), program.ranks)};
   const auto progress = terminal.progress("chakra");
   for (int rank = 0; rank < program.ranks; ++rank) {
     if (progress->stop_requested()) throw Error(ExitStatus::Interrupted, "--chakra: interrupted after " + std::to_string(rank) + " ranks");
@@ -127,11 +127,11 @@ int simulate(const SimulateOptions& given, Terminal& terminal) {
   recording.step = o.program.empty() ? setup.predictor().playable(answered.plan) : stored_step(o.program, setup);
   auto assessment = assess(setup.predictor(), fidelity, recording, !o.trace.empty() || !o.chakra.empty());
   const double steps = setup.steps();
-  assessment.goodput = predict::goodput_of(assessment, setup.platform(), o.goodput.question(steps));
+  assessment.goodput = predict::goodput_of(assessment, setup.platform_for(assessment.plan), o.goodput.question(steps));
   for (const auto& w : assessment.warnings) terminal.warn(w);
   if (!o.trace.empty()) write_trace(o, setup, assessment, recording);
   if (!o.chakra.empty()) write_chakra(o, setup, recording, terminal);
-  auto result = setup.heading(o.model, assessment.framework);
+  auto result = setup.heading(o.model, &assessment);
   result["fidelity"] = name(fidelity);
   answered.tell(result);
   result.update(to_json(assessment, steps));

@@ -8,6 +8,7 @@ plan::Plan best_plan(const JobSetup& setup, double seconds, Progress& progress) 
   search::SearchOptions options;
   options.seconds = seconds;
   options.top = 1;
+  std::erase(options.free, "fill");  // ranks are on the hosts that are there
   std::vector<predict::Predictor*> jobs{&setup.choosing()};
   return search::search(jobs, options, progress).plans.front().answer.plan;
 }

@@ -115,11 +115,12 @@ void require_equal_nodes(const LaunchJob& job, const std::string& launcher) {
 void take_times(LaunchJob& job, const JobSetup& setup, const Terminal& terminal) {
   constexpr double kDefaultSteps = 10, kSlack = 1.1, kStart = 480;  // seconds to start, and to read data
   const auto assessment = setup.predictor().closed(job.plan.plan);
-  warn_of_machine(job, setup.platform(), assessment, terminal);
-  warn_of_kernels(job, setup.platform(), terminal);
+  const auto& platform = setup.platform_for(job.plan.plan);
+  warn_of_machine(job, platform, assessment, terminal);
+  warn_of_kernels(job, platform, terminal);
   job.step_seconds = assessment.step_seconds.high;
   const double steps = job.words.steps ? static_cast<double>(*job.words.steps) : kDefaultSteps;
-  if (!job.words.checkpoint.empty()) job.save_seconds = writing_seconds(assessment.checkpoint, setup.platform());
+  if (!job.words.checkpoint.empty()) job.save_seconds = writing_seconds(assessment.checkpoint, platform);
   job.longest_seconds = steps * job.step_seconds * kSlack + kStart + static_cast<double>(notice_of(job));
 }
 

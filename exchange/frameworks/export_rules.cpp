@@ -49,6 +49,13 @@ void equal_shares(const TrainingJob& job, Sheet& sheet) {
   if (plan::has_uneven_shares(job.batch, job.plan)) sheet.refuse("shares", "it gives every replica as many samples", "use shares=equal");
 }
 
+void launched_in_order(const TrainingJob& job, Sheet& sheet) {
+  const auto* key = plan::find_plan_key("fill");
+  if (plan::is_set(*key, job.plan))
+    sheet.leave_to_program("fill", "its launcher numbers ranks node by node in the order of its hosts",
+                           "leave it out, and list the hosts of " + key->print(job.plan) + " first");
+}
+
 void no_compression(const TrainingJob& job, Sheet& sheet) {
   if (job.plan.compression != plan::Compression{})
     sheet.refuse("compression", "it has no " + to_text(job.plan.compression), "use compression=none");

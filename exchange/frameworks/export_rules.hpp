@@ -24,6 +24,7 @@ namespace rehearsal::exchange {
 
 /// Of keys that no framework here has, or that all take alike.
 void equal_shares(const TrainingJob&, Sheet&);
+void launched_in_order(const TrainingJob&, Sheet&);
 inline constexpr std::array kRulesOfAll{
     ExportRule{"spatial", nullptr, "it does not split images", "leave it out"},
     ExportRule{"shares", equal_shares},
@@ -34,6 +35,7 @@ inline constexpr std::array kRulesOfAll{
     ExportRule{"decompositions", nullptr, "it has no optimizer that decomposes matrices", "leave it out"},
     ExportRule{"allreduce", nullptr, "NCCL chooses the algorithm", "use allreduce=auto"},
     ExportRule{"algorithms", nullptr, "NCCL chooses them", "leave it out; a search with --framework writes plans without it"},
+    ExportRule{"fill", launched_in_order},
     ExportRule{"bn", nullptr, "its models say themselves what they normalize by", "leave it out"}};
 /// A framework's own rules, and those of all.
 template <std::size_t kOwn>

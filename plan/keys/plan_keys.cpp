@@ -99,6 +99,7 @@ std::string print_zero_group(const Plan& plan) {
   return plan.zero_group == 0 ? std::string(kAllReplicas) : std::to_string(plan.zero_group);
 }
 
+constexpr std::string_view kListed = "listed";
 constexpr std::string_view kNone = "none", kAny = "any";
 void parse_staleness(Plan& plan, const std::string& value) {
   plan.staleness.reset();
@@ -215,6 +216,15 @@ void parse_algorithms(Plan& plan, const std::string& value) {
   plan.algorithms = std::move(algorithms);
 }
 
+/// "listed", as the platform lists them, is what is meant where nothing is said.
+void parse_fill(Plan& plan, const std::string& value) {
+  auto groups = means(value, kListed) ? std::vector<std::string>() : names_in(value);
+  for (const auto& group : groups)
+    if (group.empty() || std::ranges::count(groups, group) > 1)
+      throw BadInput("must name groups of nodes, those first that ranks fill first, separated by |, none empty or twice; or listed");
+  plan.fill = std::move(groups);
+}
+
 constexpr auto kInteger = KeyKind::Integer;
 constexpr auto kSwitch = KeyKind::Switch;
 constexpr auto kText = KeyKind::Text;
@@ -281,6 +291,9 @@ constexpr std::array kTable{
             "statistics of BatchNormalization: of the batch, local: of each replica's micro-batch, sync: of all replicas' micro-batches"},
     PlanKey{"order", "placement", kText, true, parse_order, print<&Plan::order>,
             "axes of the mesh from neighbouring ranks to distant ones"},
+    PlanKey{"fill", "placement", KeyKind::Names, true, parse_fill, print<&Plan::fill>,
+            "groups of nodes in the order in which ranks fill them, separated by |, by their name or that of their devices; those that are "
+            "not named come behind; listed: as the platform's file has them"},
     PlanKey{"cuts", "pipeline", KeyKind::Names, true, parse_cuts, print<&Plan::cuts>,
             "first node of every stage but the first, separated by |; left out: balanced by cost"},
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/arithmetic.hpp"
 #include "base/error.hpp"
 #include "costmodel/power.hpp"
 #include "plan/plan_keys.hpp"
@@ -17,6 +18,7 @@
 #include "predict/frameworks/questions.hpp"
 #include "predict/frameworks/recipe.hpp"
 #include "predict/memory_risk.hpp"
+#include "predict/placed_predictor.hpp"
 #include "predict/playing.hpp"
 
 namespace rehearsal::predict::frameworks {
@@ -56,7 +58,7 @@ class FrameworkPredictor final : public Predictor {
   [[nodiscard]] const graph::Graph& graph() const override { return questions_->model().whole(); }
   [[nodiscard]] std::int64_t batch() const override { return questions_->model().batch(); }
   [[nodiscard]] const SplitLimits& limits() override { return questions_->limits(); }
-  [[nodiscard]] const costmodel::CostModel& cost_model() const override { return cost_model_; }
+  [[nodiscard]] const costmodel::CostModel& cost_model_for(const plan::Plan&) const override { return cost_model_; }
 
   [[nodiscard]] std::vector<plan::Violation> violations(const plan::Plan& plan) override {
     auto violations = questions_->violations(plan);
@@ -163,7 +165,6 @@ class FrameworkPredictor final : public Predictor {
   void set_warnings(const Question& q, const ModelParts& model, Assessment& a) const {
     const auto& plan = q.job.plan;
     a.warnings = plan::keys_without_effect(plan, plan.dp * plan.cp);
-    if (auto idle = idle_on_mixed(platform_, a.ranks); !idle.empty()) a.warnings.push_back(std::move(idle));
     if (auto warning = warning_about(plan); !warning.empty()) a.warnings.push_back(std::move(warning));
     for (auto& sentence : choices_without_effect(q.job, model)) a.warnings.push_back(std::move(sentence));
     if (model.capture.only_in_mxfp8)
@@ -311,7 +312,11 @@ class FrameworkPredictor final : public Predictor {
 
 std::unique_ptr<Predictor> framework_predictor(TrainingRequest training, const platforms::Platform& platform,
                                                const costmodel::FrameworkProfile& profile, costmodel::Site site) {
-  return std::make_unique<FrameworkPredictor>(std::move(training), platform, profile, std::move(site));
+  return placed_predictor(platform, [training = std::move(training), &profile, site = std::move(site)](const platforms::Platform& part,
+                                                                                                       const platforms::NodeOrder&) {
+    if (const auto* row = find_arithmetic(training.precision)) require_peaks(part, row->peak);
+    return std::make_unique<FrameworkPredictor>(training, part, profile, site);
+  });
 }
 
 }  // namespace rehearsal::predict::frameworks

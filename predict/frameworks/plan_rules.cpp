@@ -172,6 +172,7 @@ constexpr std::array kRules{
     PlanKeyRule{"overlap", nullptr},
     PlanKeyRule{"bn", bn},
     PlanKeyRule{"order", nullptr},
+    PlanKeyRule{"fill", nullptr},
     PlanKeyRule{"cuts", nullptr, "@ splits blocks evenly"}};
 
 void ask(const PlanKeyRule& rule, const PlanQuestion& q, Violations& v) {

@@ -1,6 +1,7 @@
 #include "predict/frameworks/usual_predictor.hpp"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "predict/frameworks/usual_profile.hpp"
@@ -18,16 +19,18 @@ class UsualPredictor final : public PredictorByPlan {
   [[nodiscard]] Predictor& of(const plan::Plan& plan) const override {
     using Kind = costmodel::ModelKind;
     const auto kind = kind_ == Kind::Other ? kind_ : is_sharded(plan) ? Kind::ShardedDecoder : Kind::Decoder;
-    auto& known = known_[{kind, platform().nodes.size() > 1 ? plan.ranks() : 1}];
+    const auto& nodes = platform_for(plan);
+    auto& known = known_[{kind, &nodes, nodes.nodes.size() > 1 ? plan.ranks() : 1}];
     if (known != nullptr) return *known;
-    const auto usual = predictors_.find(&usual_framework(platform(), kind, std::max(1, plan.ranks())));
+    const auto usual = predictors_.find(&usual_framework(nodes, kind, std::max(1, plan.ranks())));
     known = usual != predictors_.end() ? usual->second.get() : &inner();
     return *known;
   }
 
   PredictorsByFramework predictors_;
   costmodel::ModelKind kind_;
-  mutable std::map<std::pair<costmodel::ModelKind, int>, Predictor*> known_;  ///< by kind and ranks
+  /// By kind, nodes in use and ranks.
+  mutable std::map<std::tuple<costmodel::ModelKind, const platforms::Platform*, int>, Predictor*> known_;
 };
 
 }  // namespace

@@ -199,6 +199,12 @@ TEST_CASE("a framework's rules say of a plan what it cannot do, and what is left
   REQUIRE(staged.left_to_program.size() == 2);
   CHECK(staged.left_to_program[0].key == "pp");
   CHECK(staged.left_to_program[1].key == "recompute");
+  for (const auto* framework : {"megatron-core", "torchtitan", "deepspeed"}) {
+    const auto placed = PlanRules(framework, job_of("dp=1"))(plan::parse_plan("dp=2,fill=V100"));
+    REQUIRE(placed.left_to_program.size() == 1);
+    CHECK(placed.left_to_program[0].key == "fill");
+    CHECK_THAT(placed.left_to_program[0].remedy, contains("list the hosts of V100 first"));
+  }
   CHECK(refused(deepspeed, "dp=128").empty());  // more replicas than samples: for others to refuse
   CHECK(refused(PlanRules("torchtitan", job_of("dp=1")), "dp=2,zero=3,pp=2,micro_batch=1,schedule=interleaved,interleave=4") ==
         Keys{"interleave"});

@@ -57,6 +57,7 @@ Plan any_plan(std::uint64_t seed) {
   p.bn = choice_named<BatchStatistics>(draw.of({"batch", "local", "sync"}));
   p.order = draw.of({"tp.cp.ep.dp.pp", "dp.tp.pp.ep.cp", "spatial.tp.cp.ep.dp.pp"});
   if (draw.below(2)) p.cuts = {"conv/1", draw.of({"a,b", "x|y", "100%", "two words", "k=v", "gr\xC3\xB6\xC3\x9F\x65"})};
+  if (draw.below(2)) p.fill = {"V100", draw.of({"DGX A100", "8 x A100, 4 cards", "a|b"})};
   if (draw.below(3) == 0) p.dp = 1, p.searched.push_back("dp");
   if (draw.below(3) == 0) p.spatial = {1, 1, 1}, p.searched.push_back("spatial");
   if (draw.below(3) == 0) p.micro_batch.reset(), p.searched.push_back("micro_batch");
@@ -132,7 +133,7 @@ TEST_CASE("a compact text is read key by key") {
 
 TEST_CASE("neutral values are left out, all but dp") {
   CHECK(to_text(Plan{}) == "dp=1");
-  CHECK(to_text(parse_plan("zero=0,dp=1,schedule=1f1b,overlap=on,order=tp.cp.ep.dp.pp")) == "dp=1");
+  CHECK(to_text(parse_plan("zero=0,dp=1,schedule=1f1b,overlap=on,order=tp.cp.ep.dp.pp,fill=listed")) == "dp=1");
   CHECK(to_text(parse_plan("pp=2,dp=4,micro_batch=1")) == "dp=4,pp=2,micro_batch=1");
 }
 
@@ -194,6 +195,8 @@ TEST_CASE("a wrong plan is refused by key, with what would be right") {
   CHECK_THAT(refusal("overlap=yes"), contains("must be one of on, off"));
   CHECK_THAT(refusal("order=tp.dp"), contains("must name tp, cp, ep, dp and pp once each"));
   CHECK_THAT(refusal("order=tp.cp.ep.dp.dp"), contains("once each"));
+  CHECK_THAT(refusal("fill=a|a"), contains("must name groups of nodes") && contains("none empty or twice"));
+  CHECK_THAT(refusal("fill=a|"), contains("none empty or twice"));
   CHECK_THAT(refusal("spatial=1x2x3x4"), contains("more than three degrees"));
   CHECK_THAT(refusal("spatial=2x"), contains("spatial=2x: must be a whole number"));
   CHECK_THAT(refusal("algorithms=ring"), contains("KIND:AXIS:BYTES:ALGORITHM"));

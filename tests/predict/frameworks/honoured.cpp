@@ -23,6 +23,7 @@ struct Sample {
   const char *before, *after;
   const char* model = kGpt;
   const char* optimizer = "adam";  ///< of our own execution
+  const char* behind = nullptr;    ///< nodes behind those of the platform
 };
 constexpr Sample kSamples[] = {
     {"dp", "dp=1", "dp=2"},
@@ -54,20 +55,35 @@ constexpr Sample kSamples[] = {
     {"shares", "dp=2", "dp=2,shares=3:1"},
     {"algorithms", "dp=8", "dp=8,algorithms=all-reduce:dp:13228032:binomial-tree"},
     {"order", "dp=8,tp=2", "dp=8,tp=2,order=dp.tp.cp.ep.pp"},
+    {"fill", "dp=8", "dp=8,fill=V100", kGpt, "adam", "dgx1-v100"},
     {"cuts", "pp=2,micro_batch=2", "pp=2,micro_batch=2,cuts=h.3.ln_1"},
 };
 
 /// A predictor with everything that it refers to.
 struct Asked {
-  explicit Asked(const char* model, std::string_view framework, const char* optimizer = "adam")
-      : platform(platforms::load("dgx-a100")),
+  explicit Asked(const char* model, std::string_view framework, const char* optimizer = "adam", const char* behind = nullptr)
+      : platform(platform_with(behind)),
         training(graph::build_training_graph(graph::with_initial_values(graph::zoo::build(model, kBatch)), trained_by(optimizer))),
         dims(std::make_shared<const graph::LogicalDims>(training.graph)),
-        costs(platforms::device_of(platform, 0), {}, "f32") {
+        costs(models_of(platform)) {
+    Workload job{training, dims, platform, backend, costs.front(), "f32"};
+    for (const auto& model_of_group : costs) job.models.push_back(&model_of_group);
     if (framework == "rehearse")
-      predictor = lowered_predictor({training, dims, platform, backend, costs, "f32"});
+      predictor = lowered_predictor(job);
     else
       predictor = framework_predictor({graph::zoo::build(model, kBatch), "f32", "adam"}, platform, *costmodel::find_framework(framework));
+  }
+
+  static platforms::Platform platform_with(const char* behind) {
+    auto all = platforms::load("dgx-a100");
+    if (behind != nullptr) all.nodes.push_back(platforms::load(behind).nodes.front());
+    return all;
+  }
+
+  static std::vector<costmodel::CostModel> models_of(const platforms::Platform& platform) {
+    std::vector<costmodel::CostModel> models;
+    for (const auto& group : platform.nodes) models.emplace_back(group.device, costmodel::Calibration{}, "f32");
+    return models;
   }
 
   static graph::TrainingOptions trained_by(const char* optimizer) {
@@ -80,7 +96,7 @@ struct Asked {
   graph::TrainingGraph training;
   std::shared_ptr<const graph::LogicalDims> dims;
   plan::TableBackend backend;
-  costmodel::CostModel costs;
+  std::vector<costmodel::CostModel> costs;  ///< by group of nodes
   std::unique_ptr<Predictor> predictor;
 };
 
@@ -105,7 +121,7 @@ TEST_CASE("a key of a plan changes the answer of every evaluator, or is refused 
     CAPTURE(row.key);
     REQUIRE(sample != std::end(kSamples));  // a new key needs a row here
     for (const auto* framework : {"rehearse", "megatron-core", "torchtitan", "pytorch", "jax"}) {
-      const Asked asked(sample->model, framework, sample->optimizer);
+      const Asked asked(sample->model, framework, sample->optimizer, sample->behind);
       for (const Evaluate evaluate : {&by_closed_forms, &by_playing}) {
         CAPTURE(framework, sample->after, evaluate == &by_playing);
         const auto before = evaluate(*asked.predictor, plan::parse_plan(sample->before));
