@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 
 #include "base/join.hpp"
 #include "plan/compressors.hpp"
@@ -58,6 +59,15 @@ Plans orders(Predictor& p, const plan::Plan& plan) {
   const auto& nodes = p.platform().nodes;
   const bool several = nodes.size() > 1 || plan.ranks() > nodes.front().devices;
   if (plan.pp > 1 && plan.dp > 1 && several) plans.emplace_back(plan).order = "tp.cp.ep.pp.dp";
+  return plans;
+}
+
+/// Orders that have the same nodes for the ranks of the plan are one.
+Plans fillings(Predictor& p, const plan::Plan& plan) {
+  Plans plans;
+  std::set<const platforms::Platform*> known;
+  for (auto& one : with_each<&plan::Plan::fill>(plan, p.orders_of_nodes()))
+    if (known.insert(&p.platform_for(one)).second) plans.push_back(std::move(one));
   return plans;
 }
 
@@ -188,6 +198,7 @@ constexpr std::array kKeys{FreeKey{"micro_batch", micro_batches, reset_member<&p
                            FreeKey{"zero_group", shard_groups, reset_member<&plan::Plan::zero_group>},
                            FreeKey{"attention", forms_of_attention, reset_member<&plan::Plan::attention>},
                            FreeKey{"order", orders, reset_member<&plan::Plan::order>},
+                           FreeKey{"fill", fillings, reset_member<&plan::Plan::fill>},
                            FreeKey{"schedule", schedules, reset_schedule},
                            FreeKey{"recompute", recomputations, reset_member<&plan::Plan::recompute>},
                            FreeKey{"decompositions", decompositions, reset_member<&plan::Plan::decompositions>},
@@ -203,7 +214,9 @@ std::vector<std::pair<std::string, std::string>> differences(const Predictor& p,
   std::vector<std::pair<std::string, std::string>> changes;
   for (const auto& row : plan::plan_keys())
     if (auto value = row.print(to); value != row.print(from))
-      changes.emplace_back(row.key, value.empty() ? std::to_string(to.replica_batch(p.batch())) : value);  // the whole batch of a replica
+      changes.emplace_back(row.key, !value.empty()      ? value
+                                    : row.key == "fill" ? "listed"
+                                                        : std::to_string(to.replica_batch(p.batch())));  // the whole batch of a replica
   return changes;
 }
 

@@ -34,10 +34,9 @@ Plans pipelines(const Space& space, const plan::Plan& plan) {
 /// Within a node, whose links its all-reduces in every layer need.
 Plans tensor_degrees(const Space& space, const plan::Plan& plan) {
   const int rest = space.rest(plan);
-  int in_node = 1;
   const bool splits = space.limits().weights && space.has("tp");
-  while (splits && in_node < rest && platforms::place(space.predictor.platform(), in_node).node == 0) ++in_node;
-  return predict::with_each<&plan::Plan::tp>(plan, predict::divisors(rest, in_node));
+  const int in_node = std::ranges::max(space.predictor.platform().nodes, {}, &platforms::NodeGroup::devices).devices;
+  return predict::with_each<&plan::Plan::tp>(plan, predict::divisors(rest, splits ? in_node : 1));
 }
 
 /// Powers of two: blocks of a sequence that are even, and few.
@@ -169,7 +168,7 @@ bool PlanSpace::varies(std::string_view key) const { return std::find(free_.begi
 
 Plans PlanSpace::shapes() const {
   Plans all;
-  for (const int ranks : rank_counts(platforms::device_count(predictor_.platform()))) {
+  for (const int ranks : rank_counts(platforms::most_devices(predictor_.platform()))) {
     const Space space{predictor_, ranks};
     if (space.rest(fixed_) == 0) continue;
     std::vector<const DegreeRow*> rows;
