@@ -44,10 +44,6 @@ std::unique_ptr<plan::Backend> backend_for(const platforms::Device& device, cons
   return std::move(kernels.backend);
 }
 
-const platforms::Device& slowest_device(const platforms::Platform& platform, const std::string& arithmetic) {
-  return platform.nodes[predict::slowest_group(platform, arithmetic)].device;
-}
-
 /// With limits for plans, which say themselves in which order they fill groups of nodes.
 platforms::Platform load_all_groups(const PlatformOptions& o) {
   auto platform = platforms::load(o.platform);
@@ -115,10 +111,30 @@ void PlatformOptions::add_costs_to(CLI::App& app) {
 struct JobSetup::Own {
   Own(const ModelOptions& options, const PlatformOptions& o, const platforms::Platform& platform, std::vector<std::string>& warnings)
       : training(load_training(options, warnings, ModelUse::Predict)),
-        backend(backend_for(slowest_device(platform, peak_key(options)), o.machine, warnings)),
+        backends(backends_of(platform, o.machine, warnings)),
         models(models_of(options, o, platform, warnings)),
-        job{training, std::make_shared<const graph::LogicalDims>(training.graph), platform, *backend, models.front(), peak_key(options)} {
+        job{training,         std::make_shared<const graph::LogicalDims>(training.graph), platform, *backends.front(), models.front(),
+            peak_key(options)} {
     for (const auto& model : models) job.models.push_back(&model);
+  }
+
+  /// By group of nodes; groups of processors have one, and all others.
+  static std::vector<std::shared_ptr<plan::Backend>> backends_of(const platforms::Platform& platform, const std::string& machine,
+                                                                 std::vector<std::string>& warnings) {
+    std::shared_ptr<plan::Backend> of_processors, of_others;
+    std::vector<std::shared_ptr<plan::Backend>> backends;
+    for (const auto& group : platform.nodes) {
+      auto& one = group.device.kind == platforms::DeviceKind::Cpu ? of_processors : of_others;
+      if (!one) one = backend_for(group.device, machine, warnings);
+      backends.push_back(one);
+    }
+    return backends;
+  }
+
+  [[nodiscard]] std::unique_ptr<predict::Predictor> predictor() const {
+    predict::BackendsOfGroups of_groups;
+    for (const auto& backend : backends) of_groups.push_back(backend.get());
+    return predict::lowered_predictor(job, of_groups);
   }
 
   /// By group of nodes.
@@ -132,7 +148,7 @@ struct JobSetup::Own {
   }
 
   graph::TrainingGraph training;
-  std::unique_ptr<plan::Backend> backend;
+  std::vector<std::shared_ptr<plan::Backend>> backends;  ///< by group of nodes
   std::vector<costmodel::CostModel> models;
   predict::Workload job;
 };
@@ -235,7 +251,7 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& given)
     if (adds != platform_.topology.parameters.end() && adds->second.front() > 0)
       warnings_.push_back("platform " + platform_.name +
                           ": topology.adds: rehearse adds at its ranks, not in switches; sums are predicted as without");
-    predictor_ = predict::lowered_predictor(own_->job);
+    predictor_ = own_->predictor();
     add_input(model, o);
     add_rules(model);
     return;

@@ -88,8 +88,7 @@ class LoweredPredictor final : public Predictor {
   bool known_ = false;
 };
 
-}  // namespace
-
+/// Of Platform::nodes: what the others wait for, whichever order they are written down in.
 std::size_t slowest_group(const platforms::Platform& platform, const std::string& arithmetic) {
   const auto speed = [&](const platforms::NodeGroup& group) {
     return std::pair{group.device.peak(arithmetic).value_or(FlopsPerSecond(0)).value(), group.device.name};
@@ -97,15 +96,19 @@ std::size_t slowest_group(const platforms::Platform& platform, const std::string
   return static_cast<std::size_t>(std::ranges::min_element(platform.nodes, {}, speed) - platform.nodes.begin());
 }
 
-std::unique_ptr<Predictor> lowered_predictor(const Workload& job) {
-  return placed_predictor(job.platform, [job](const platforms::Platform& part, const platforms::NodeOrder& groups) {
+}  // namespace
+
+std::unique_ptr<Predictor> lowered_predictor(const Workload& job, const BackendsOfGroups& backends) {
+  return placed_predictor(job.platform, [job, backends](const platforms::Platform& part, const platforms::NodeOrder& groups) {
     require_peaks(part, job.peak_key);
     std::vector<const costmodel::CostModel*> models;
     for (const auto group : groups)
       if (!job.models.empty()) models.push_back(job.models[group]);
-    const auto& model = models.empty() ? job.model : *models[slowest_group(part, job.peak_key)];
+    const auto slowest = slowest_group(part, job.peak_key);
+    const auto& model = models.empty() ? job.model : *models[slowest];
+    const auto& backend = backends.empty() ? job.backend : *backends[groups[slowest]];
     return std::make_unique<LoweredPredictor>(
-        Workload{job.training, job.dims, part, job.backend, model, job.peak_key, job.rules, std::move(models)});
+        Workload{job.training, job.dims, part, backend, model, job.peak_key, job.rules, std::move(models)});
   });
 }
 

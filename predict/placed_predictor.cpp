@@ -87,7 +87,14 @@ class PlacedPredictor final : public PredictorByPlan {
   }
 
  protected:
-  [[nodiscard]] Predictor& of(const plan::Plan& plan) const override { return predictor_of(*parts_, whole_, groups_of(plan), make_); }
+  [[nodiscard]] Predictor& of(const plan::Plan& plan) const override {
+    const auto groups = groups_of(plan);
+    try {
+      return predictor_of(*parts_, whole_, groups, make_);
+    } catch (const Refusal& refusal) {
+      throw Refusal(std::string(refusal.what()) + "; a plan that leaves these devices idle can be: with fewer ranks, and the key fill");
+    }
+  }
 
  private:
   [[nodiscard]] NodeOrder groups_of(const plan::Plan& plan) const {

@@ -25,7 +25,7 @@ platforms::Platform cluster_of(const std::vector<const char*>& names) {
   return platform;
 }
 
-/// A GPT on a cluster, as a framework or we train it.
+/// A GPT on a cluster, as a framework or we train it. Our kernels of GPUs fuse attention, those of processors do not.
 struct OnCluster {
   OnCluster(platforms::Platform cluster, std::string_view framework, const char* precision = "f16") : platform(std::move(cluster)) {
     if (framework != "rehearse") {
@@ -34,9 +34,12 @@ struct OnCluster {
       return;
     }
     for (const auto& group : platform.nodes) models.emplace_back(group.device, costmodel::Calibration{}, precision);
-    Workload job{training, dims, platform, backend, models.front(), precision};
+    BackendsOfGroups backends;
+    for (const auto& group : platform.nodes)
+      backends.push_back(group.device.kind == platforms::DeviceKind::Cpu ? &of_processors : &of_gpus);
+    Workload job{training, dims, platform, *backends.front(), models.front(), precision};
     for (const auto& model : models) job.models.push_back(&model);
-    predictor = lowered_predictor(job);
+    predictor = lowered_predictor(job, backends);
   }
 
   [[nodiscard]] Assessment closed(const std::string& plan) const { return predictor->closed(plan::parse_plan(plan)); }
@@ -49,7 +52,7 @@ struct OnCluster {
   graph::TrainingGraph training = graph::build_training_graph(graph::with_initial_values(graph::zoo::build(kModel, kBatch)), {});
   std::shared_ptr<const graph::LogicalDims> dims = std::make_shared<const graph::LogicalDims>(training.graph);
   platforms::Platform platform;
-  plan::TableBackend backend;
+  plan::TableBackend of_processors{false}, of_gpus{true};
   std::vector<costmodel::CostModel> models;
   std::unique_ptr<Predictor> predictor;
 };
@@ -106,11 +109,18 @@ TEST_CASE("what idle devices cannot do refuses no plan that leaves them idle") {
   for (const auto& names : {std::vector{kQuick, kSlow}, std::vector{kSlow, kQuick}}) {
     const OnCluster both(cluster_of(names), framework, "bf16");
     CHECK(both.closed("dp=8,fill=A100").step == alone.closed("dp=8").step);
-    CHECK_THROWS_WITH(both.closed("dp=16"), contains("V100-SXM2-16GB") && contains("bf16"));
+    CHECK_THROWS_WITH(both.closed("dp=16"),
+                      contains("V100-SXM2-16GB") && contains("bf16") && contains("with fewer ranks, and the key fill"));
     CHECK(!both.predictor->violations(plan::parse_plan("dp=16")).empty());
     CHECK(both.predictor->violations(plan::parse_plan("dp=8,fill=A100")).empty());
   }
   CHECK_THROWS_AS(OnCluster(cluster_of({kSlow, "dgx1-p100"}), framework, "bf16").closed("dp=8"), Refusal);
+}
+
+TEST_CASE("a plan has the kernels of the devices that it uses") {
+  const OnCluster alone(cluster_of({kQuick}), "rehearse", "f32");
+  for (const auto& names : {std::vector{"xeon-8480-2s", kQuick}, std::vector{kQuick, "xeon-8480-2s"}})
+    check_same(OnCluster(cluster_of(names), "rehearse", "f32").closed("dp=8,fill=A100"), alone.closed("dp=8"));
 }
 
 TEST_CASE("offloading needs a link to the host of the devices in use alone") {
