@@ -138,13 +138,14 @@ Platform in_order(const Platform& platform, const NodeOrder& order) {
 }
 
 std::vector<std::vector<std::string>> orders_worth_trying(const Platform& platform) {
-  std::vector<NodeOrder> orders{as_listed(platform)};
+  std::vector<NodeOrder> orders{quickest_first(platform)};
   const auto add = [&](const NodeOrder& order) {
     if (std::ranges::none_of(orders, [&](const NodeOrder& known) { return put_alike(platform, order, known); })) orders.push_back(order);
   };
-  add(quickest_first(platform));
-  if (auto order = orders.front(); order.size() <= kMostPermuted)
-    while (std::ranges::next_permutation(order).found) add(order);
+  auto next = as_listed(platform);
+  add(next);
+  if (next.size() <= kMostPermuted)
+    while (std::ranges::next_permutation(next).found) add(next);
   std::vector<std::vector<std::string>> named;
   for (const auto& order : orders) named.push_back(names_for(platform, order));
   return named;

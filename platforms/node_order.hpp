@@ -22,8 +22,8 @@ using NodeOrder = std::vector<std::size_t>;
 [[nodiscard]] std::size_t groups_in_use(const Platform&, const NodeOrder&, int ranks);
 /// The same platform with these groups alone, in this order.
 [[nodiscard]] Platform in_order(const Platform&, const NodeOrder&);
-/// All orders of up to four groups, of more the one of the quickest devices first; each as the names that order_of_groups() needs for it,
-/// the order of the platform, which needs none, first. Of orders that put nodes alike behind each other there is one.
+/// The order of the quickest devices first, the order of the platform, and of up to four groups all others; each as the names that
+/// order_of_groups() needs for it, which are none of the platform's order. Of orders that put nodes alike behind each other there is one.
 [[nodiscard]] std::vector<std::vector<std::string>> orders_worth_trying(const Platform&);
 
 }  // namespace rehearsal::platforms

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/join.hpp"
+#include "plan/batch_shares.hpp"
 #include "plan/compressors.hpp"
 #include "plan/plan_keys.hpp"
 #include "plan/schedules/model_chunks.hpp"
@@ -62,8 +63,15 @@ Plans orders(Predictor& p, const plan::Plan& plan) {
   return plans;
 }
 
+/// Whichever devices they have, replicas do the same: where they are all ranks of all devices, their order is nobody's business.
+bool has_equal_ranks_everywhere(const Predictor& p, const plan::Plan& plan) {
+  const bool replicas_alone = plan.ranks() == plan.dp && plan.ep == 1 && !plan.has_shard_groups() && !plan::names_shares(plan);
+  return replicas_alone && plan.dp == platforms::device_count(p.platform()) && !p.platform().device_limit && !p.platform().node_limit;
+}
+
 /// Orders that have the same nodes for the ranks of the plan are one.
 Plans fillings(Predictor& p, const plan::Plan& plan) {
+  if (has_equal_ranks_everywhere(p, plan)) return {plan};
   Plans plans;
   std::set<const platforms::Platform*> known;
   for (auto& one : with_each<&plan::Plan::fill>(plan, p.orders_of_nodes()))

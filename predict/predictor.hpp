@@ -65,7 +65,7 @@ class Predictor {
   [[nodiscard]] virtual const platforms::Platform& platform() const = 0;
   /// The groups of nodes that this plan uses, in its order. Throws Refusal where it names others.
   [[nodiscard]] virtual const platforms::Platform& platform_for(const plan::Plan&) const { return platform(); }
-  /// Values of the key `fill` that are worth trying, the neutral one first.
+  /// Values of the key `fill` that are worth trying, most promising first.
   [[nodiscard]] virtual std::span<const std::vector<std::string>> orders_of_nodes() const {
     static const std::vector<std::string> listed;
     return {&listed, 1};
