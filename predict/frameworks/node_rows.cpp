@@ -293,7 +293,7 @@ double RowCollector::keys_computed(const AttentionCore& core, double all) const 
 /// Whether the weight behind an attention is trained, and no adapter beside it: its gradient needs what the attention makes.
 bool RowCollector::trains_projection(const graph::Node& second) const {
   const auto* reader = flow().only_reader(second.outputs[0]);
-  if (reader != nullptr && graph::schema(*reader).name == "Transpose") reader = flow().only_reader(reader->outputs[0]);
+  if (reader != nullptr && graph::schema(*reader).family == CostFamily::Movement) reader = flow().only_reader(reader->outputs[0]);
   return reader != nullptr && weight_product(flow(), *reader) && flow().gradient(reader->inputs[1]);
 }
 
