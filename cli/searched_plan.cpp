@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/progress.hpp"
-#include "cli/launch/best_plan.hpp"
+#include "cli/best_plan.hpp"
 #include "cli/platform_options.hpp"
 #include "cli/step_prediction.hpp"
 #include "plan/plan.hpp"

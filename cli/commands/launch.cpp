@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "cli/best_plan.hpp"
 #include "cli/command_rows.hpp"
 #include "cli/counts.hpp"
 #include "cli/help/wrong_words.hpp"
-#include "cli/launch/best_plan.hpp"
 #include "cli/launch/placement.hpp"
 #include "cli/launch/supervise.hpp"
 #include "cli/launch/volume.hpp"

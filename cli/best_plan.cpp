@@ -1,4 +1,4 @@
-#include "cli/launch/best_plan.hpp"
+#include "cli/best_plan.hpp"
 
 #include "search/search.hpp"
 
