@@ -31,7 +31,7 @@ void RoleBuilder::emit_fused(const FusedKernel& kernel, std::uint16_t body) {
   std::vector<const Buffer*> wanted;
   for (std::size_t i = 0; i < results.size(); ++i) {
     const TensorId t = kernel.results[i];
-    if (t != TensorId::None) results[i] = describe(t, c_.sharding.layout(t), shapes_of(t, c_.sharding.layout(t)), body);
+    if (t != TensorId::None) results[i] = describe(t, body);
     wanted.push_back(t == TensorId::None ? nullptr : &results[i]);
   }
   const auto offer = offer_for({graph::op_table()[graph::op(kernel.op)], kernel.attributes, instruction.inputs}, wanted);
@@ -41,12 +41,8 @@ void RoleBuilder::emit_fused(const FusedKernel& kernel, std::uint16_t body) {
     results[i].format = offer.output_formats[i];
     instruction.outputs.push_back(wanted[i] == nullptr ? kNoBuffer : place_result(kernel.results[i], std::move(results[i])));
   }
-  if (offer.workspace.value() > 0) instruction.workspace = new_workspace(g_[kernel.node].name, offer.workspace);
-  instruction.kernel = static_cast<std::int32_t>(role_.kernels.size());
-  role_.kernels.push_back({offer.implementation, offer.input_formats, offer.output_formats,
-                           static_cast<std::int64_t>(offer.workspace.value()), std::string(kernel.op)});
-  instruction.attributes = static_cast<std::int32_t>(role_.attributes.size());
-  role_.attributes.push_back(kernel.attributes);
+  set_kernel(instruction, offer, kernel.op);
+  set_attributes(instruction, kernel.attributes);
   emit(body, std::move(instruction));
 }
 

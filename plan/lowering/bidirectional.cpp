@@ -138,12 +138,9 @@ void RoleBuilder::add_up_both_copies() {
   const int other = c_.plan.pp - 1 - stage_;
   std::vector<std::pair<BufferIndex, Dependency>> arrived;  // and when ours has left
   for (const BufferIndex sum : sums) {
-    Instruction send;
-    send.kind = InstructionKind::Send;
+    auto send = instruction(InstructionKind::Send, role_.buffers[sum].tensor, exchange_, {sum}, {});
     send.stream = Stream::Send;
     send.phase = graph::Phase::Backward;
-    send.tensor = role_.buffers[sum].tensor;
-    send.inputs = {sum};
     send.message = message(other, channel(send.tensor, stage_));
     Instruction receive = send;
     receive.kind = InstructionKind::Receive;
@@ -158,12 +155,8 @@ void RoleBuilder::add_up_both_copies() {
     emit(exchange_, std::move(receive));
   }
   for (std::size_t n = 0; n < sums.size(); ++n) {
-    Instruction add;
-    add.kind = InstructionKind::Accumulate;
+    auto add = instruction(InstructionKind::Accumulate, role_.buffers[sums[n]].tensor, exchange_, {arrived[n].first}, {sums[n]});
     add.phase = graph::Phase::Backward;
-    add.tensor = role_.buffers[sums[n]].tensor;
-    add.inputs = {arrived[n].first};
-    add.outputs = {sums[n]};
     add.after = {arrived[n].second};
     emit(exchange_, std::move(add));
   }

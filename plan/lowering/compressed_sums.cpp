@@ -14,10 +14,7 @@ namespace rehearsal::plan {
 
 using graph::TensorId;
 
-bool RoleBuilder::travels_compressed(TensorId t) const {
-  return c_.plan.compression.of_sums() && std::any_of(c_.training.parameters.begin(), c_.training.parameters.end(),
-                                                      [&](const graph::TrainedParameter& p) { return p.gradient == t; });
-}
+bool RoleBuilder::travels_compressed(TensorId t) const { return c_.plan.compression.of_sums() && is_of_parameter(t); }
 
 void RoleBuilder::require_compressible(BufferIndex gradient) const {
   const auto& part = role_.buffers[gradient];
@@ -39,27 +36,13 @@ BufferIndex RoleBuilder::compressed_vector(const std::vector<BufferIndex>& parts
     const auto& part = role_.buffers[b];
     bytes += compressed_bytes(c_.plan.compression, graph::element_count(part.shapes.front()), part.dtype);
   }
-  Buffer vector;
-  vector.name = "gradients:" + to_text(c_.plan.compression);
-  vector.dtype = DType::U8;
-  vector.category = MemoryCategory::Communication;
-  vector.lifetime = Lifetime::Step;
-  vector.bytes = bytes * ranks;
-  vector.shapes = {{vector.bytes}};
-  return new_buffer(std::move(vector), nullptr);
+  return vector_of_bytes("gradients:" + to_text(c_.plan.compression), bytes * ranks);
 }
 
 /// Where a compressor that remembers keeps what it has not sent of a gradient.
 BufferIndex RoleBuilder::kept_of(BufferIndex gradient, std::int64_t elements) {
   const auto& part = role_.buffers[gradient];
-  Buffer kept;
-  kept.name = std::string(kNotSent) + part.name;
-  kept.dtype = part.dtype;
-  kept.category = MemoryCategory::OptimizerState;
-  kept.lifetime = Lifetime::Persistent;
-  kept.bytes = elements * static_cast<std::int64_t>(size_of(part.dtype));
-  kept.shapes = {{elements}};
-  return new_buffer(std::move(kept), nullptr);
+  return new_vector(std::string(kNotSent) + part.name, part.dtype, elements, MemoryCategory::OptimizerState, Lifetime::Persistent);
 }
 
 namespace {
@@ -84,34 +67,24 @@ RoleBuilder::Compressed RoleBuilder::sum_compressed(BufferIndex whole, std::vect
   return compressed;
 }
 
+Instruction RoleBuilder::compressing(InstructionKind kind, TensorId t, SumPlace place) const {
+  auto i = instruction(kind, t, place.body, {}, {});
+  i.when = place.when;
+  i.collective = static_cast<std::int32_t>(role_.collectives.size());
+  return i;
+}
+
 RoleBuilder::Compressed RoleBuilder::gather_compressed(std::vector<BufferIndex> parts, SumPlace place) {
   const auto first = role_.buffers[parts.front()].tensor;
-  const Compressed gathered{compressed_vector(parts, c_.program.axes[place.mesh_axis].size),
-                            static_cast<std::int32_t>(role_.collectives.size()),
-                            std::move(parts),
-                            {},
-                            place.mesh_axis};
-  role_.collectives.push_back({CollectiveKind::AllGather,
-                               algorithm(CollectiveKind::AllGather, place.mesh_axis, role_.buffers[gathered.vector].bytes),
-                               static_cast<std::uint8_t>(place.mesh_axis)});
-  Instruction i;
-  i.when = place.when;
-  i.phase = phase_in(place.body);
-  i.tensor = first;
-  i.collective = gathered.collective;
-  i.outputs = {gathered.vector};
-  auto gather = i;
-  i.kind = InstructionKind::Compress;
-  i.inputs = gathered.parts;
+  const auto vector = compressed_vector(parts, c_.program.axes[place.mesh_axis].size);
+  auto i = compressing(InstructionKind::Compress, first, place);
+  i.inputs = parts;
+  i.outputs = {vector};
   if (compressor(c_.plan.compression.rule)->remembers)
-    for (const auto part : gathered.parts) i.outputs.push_back(kept_of(part, graph::element_count(role_.buffers[part].shapes.front())));
+    for (const auto part : parts) i.outputs.push_back(kept_of(part, graph::element_count(role_.buffers[part].shapes.front())));
   i.inputs.insert(i.inputs.end(), i.outputs.begin() + 1, i.outputs.end());
   emit(place.body, std::move(i));
-  gather.kind = InstructionKind::Collective;
-  gather.stream = Stream::Collective;
-  gather.inputs = {gathered.vector};
-  emit(place.body, std::move(gather));
-  return gathered;
+  return {vector, exchange_bytes(CollectiveKind::AllGather, vector, first, place), std::move(parts), {}, place.mesh_axis};
 }
 
 void RoleBuilder::decompress(const Compressed& gathered, std::uint16_t body) {
@@ -124,13 +97,9 @@ void RoleBuilder::decompress(const Compressed& gathered, std::uint16_t body) {
 }
 
 void RoleBuilder::decode(const Compressed& gathered, std::uint16_t body) {
-  Instruction i;
-  i.kind = InstructionKind::Decompress;
-  i.phase = phase_in(body);
-  i.tensor = role_.buffers[gathered.parts.front()].tensor;
+  const auto tensor = role_.buffers[gathered.parts.front()].tensor;
+  auto i = instruction(InstructionKind::Decompress, tensor, body, {gathered.vector}, gathered.parts);
   i.collective = gathered.collective;
-  i.inputs = {gathered.vector};
-  i.outputs = gathered.parts;
   emit(body, std::move(i));
 }
 

@@ -13,21 +13,14 @@ LowRankFactors RoleBuilder::factors(BufferIndex gradient) const {
 
 /// Of the gradients' own type, since it is summed; kNoBuffer where nothing of them travels in it.
 BufferIndex RoleBuilder::factor_vector(const std::vector<BufferIndex>& parts, bool second) {
-  const auto dtype = role_.buffers[parts.front()].dtype;
   std::int64_t elements = 0;
   for (const auto part : parts) {
     require_compressible(part);
     elements += second ? factors(part).second() : factors(part).first();
   }
   if (elements == 0) return kNoBuffer;
-  Buffer vector;
-  vector.name = std::string(second ? "second" : "first") + " factors:" + to_text(c_.plan.compression);
-  vector.dtype = dtype;
-  vector.category = MemoryCategory::Communication;
-  vector.lifetime = Lifetime::Step;
-  vector.bytes = elements * static_cast<std::int64_t>(size_of(dtype));
-  vector.shapes = {{elements}};
-  return new_buffer(std::move(vector), nullptr);
+  return new_vector(std::string(second ? "second" : "first") + " factors:" + to_text(c_.plan.compression),
+                    role_.buffers[parts.front()].dtype, elements, MemoryCategory::Communication, Lifetime::Step);
 }
 
 RoleBuilder::Compressed RoleBuilder::sum_first_factors(std::vector<BufferIndex> parts, SumPlace place) {
@@ -35,12 +28,7 @@ RoleBuilder::Compressed RoleBuilder::sum_first_factors(std::vector<BufferIndex> 
       factor_vector(parts, false), static_cast<std::int32_t>(role_.collectives.size()), std::move(parts), {}, place.mesh_axis};
   for (const auto part : summed.parts)
     if (factors(part).any()) summed.kept.push_back(kept_of(part, factors(part).kept()));
-  Instruction i;
-  i.kind = InstructionKind::Compress;
-  i.when = place.when;
-  i.phase = phase_in(place.body);
-  i.tensor = role_.buffers[summed.parts.front()].tensor;
-  i.collective = summed.collective;
+  auto i = compressing(InstructionKind::Compress, role_.buffers[summed.parts.front()].tensor, place);
   i.inputs = summed.parts;
   i.inputs.insert(i.inputs.end(), summed.kept.begin(), summed.kept.end());
   i.outputs = {summed.vector};
@@ -53,23 +41,17 @@ RoleBuilder::Compressed RoleBuilder::sum_first_factors(std::vector<BufferIndex> 
 
 void RoleBuilder::sum_second_factors(const Compressed& summed, std::uint16_t body) {
   const auto second = factor_vector(summed.parts, true);
-  Instruction i;
-  i.phase = phase_in(body);
-  i.tensor = role_.buffers[summed.parts.front()].tensor;
-  i.collective = summed.collective;
-  auto whole = i;
-  whole.kind = InstructionKind::Decompress;
-  whole.inputs = {summed.vector};
-  whole.outputs = summed.parts;
+  const SumPlace place{summed.mesh_axis, body, When::Always};
+  const auto tensor = role_.buffers[summed.parts.front()].tensor;
+  auto whole = instruction(InstructionKind::Decompress, tensor, body, {summed.vector}, summed.parts);
+  whole.collective = summed.collective;
   if (second != kNoBuffer) {
-    i.kind = InstructionKind::Recompress;
-    i.collective = static_cast<std::int32_t>(role_.collectives.size());
+    auto i = compressing(InstructionKind::Recompress, tensor, place);
     i.inputs = {summed.vector};
     i.inputs.insert(i.inputs.end(), summed.parts.begin(), summed.parts.end());
     i.outputs = {second};
-    const auto tensor = i.tensor;
     emit(body, std::move(i));
-    all_reduce(second, tensor, {summed.mesh_axis, body, When::Always});
+    all_reduce(second, tensor, place);
     whole.inputs.push_back(second);
     whole.inputs.insert(whole.inputs.end(), summed.parts.begin(), summed.parts.end());
     whole.outputs.insert(whole.outputs.end(), summed.kept.begin(), summed.kept.end());

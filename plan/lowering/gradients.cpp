@@ -33,7 +33,7 @@ void RoleBuilder::add_to_bucket(TensorId t) {
     if (a != c_.time_axis) axes.push_back(a);
     layout[a] = {};
   }
-  auto part = describe(t, layout, shapes_of(t, layout), backward_.front());
+  auto part = describe(t, layout, backward_.front());
   part.lifetime = Lifetime::Step;
   auto open = std::find_if(buckets_.rbegin(), buckets_.rend(),
                            [&](const Bucket& b) { return b.axes == axes && role_.buffers[b.buffer].dtype == part.dtype; });
@@ -69,8 +69,6 @@ bool RoleBuilder::is_summed_only(TensorId gradient) const {
   }
   return summed && !is_wanted_in_parts(gradient);
 }
-
-bool RoleBuilder::is_bucketed(TensorId t) const { return bucket_of_.contains(t); }
 
 bool RoleBuilder::is_for_update(const Conversion& conversion) const {
   return std::all_of(conversion.consumers.begin(), conversion.consumers.end(),

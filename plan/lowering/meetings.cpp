@@ -45,26 +45,6 @@ bool RoleBuilder::is_of_parameter(TensorId gradient) const {
   return std::ranges::any_of(c_.training.parameters, [&](const graph::TrainedParameter& p) { return p.gradient == gradient; });
 }
 
-std::uint32_t RoleBuilder::emit_kernel_of(NodeId node, std::string_view op, graph::Attributes attributes, CallPlace place,
-                                          const std::vector<BufferIndex>& outputs) {
-  std::vector<const Buffer*> results;
-  for (const auto out : outputs) results.push_back(&role_.buffers[out]);
-  const auto offer = offer_for({graph::op_table()[graph::op(op)], attributes, place.inputs}, results);
-  Instruction i;
-  i.kind = InstructionKind::Kernel;
-  i.when = place.when;
-  i.phase = phase_in(place.body);
-  i.node = node;
-  i.inputs = std::move(place.inputs);
-  i.outputs = outputs;
-  i.attributes = static_cast<std::int32_t>(role_.attributes.size());
-  role_.attributes.push_back(std::move(attributes));
-  i.kernel = static_cast<std::int32_t>(role_.kernels.size());
-  role_.kernels.push_back({offer.implementation, offer.input_formats, offer.output_formats,
-                           static_cast<std::int64_t>(offer.workspace.value()), std::string(op)});
-  return emit(place.body, std::move(i));
-}
-
 /// The mean over a replica's own samples, from its part of the mean over all.
 void RoleBuilder::scale_to_own(BufferIndex gradient, NodeId node, SumPlace place) {
   during_ = c_.plan.exact_steps > 0 ? During::Later : During::Training;

@@ -44,18 +44,19 @@ bool RoleBuilder::travels_summed(TensorId t, int reader) const {
 void RoleBuilder::send_sums() {
   for (const auto& [t, to] : sums_to_send_) {
     const auto sum = accumulators_.at(t);
-    Instruction send;
-    send.kind = InstructionKind::Send;
-    send.stream = Stream::Send;
-    send.phase = g_[g_[t].producer].phase;
-    send.tensor = t;
     // Where steps overlap, the next one adds up while the message is still under way: a copy is sent.
-    send.inputs = {c_.pipeline.schedule->asynchronous ? copy_of(sum, update_) : sum};
-    role_.buffers[base(send.inputs.front())].sent = true;
-    send.message = message(to, channel(t, to));
-    emit(update_, std::move(send));
+    send(t, to, c_.pipeline.schedule->asynchronous ? copy_of(sum, update_) : sum, update_);
   }
   sums_to_send_.clear();
+}
+
+void RoleBuilder::send(TensorId t, int to, BufferIndex b, std::uint16_t body) {
+  auto send = instruction(InstructionKind::Send, t, body, {b}, {});
+  send.stream = Stream::Send;
+  send.phase = g_[g_[t].producer].phase;
+  send.message = message(to, channel(t, to));
+  role_.buffers[base(b)].sent = true;
+  emit(body, std::move(send));
 }
 
 void RoleBuilder::send_results(NodeId n, std::uint16_t body) {
@@ -67,21 +68,9 @@ void RoleBuilder::send_results(NodeId n, std::uint16_t body) {
         sums_to_send_.emplace_back(t, to);
         continue;
       }
-      Key found{t};
-      BufferIndex b = kNoBuffer;
-      for (auto format : {Format::Plain, Format::ChannelsLast})
-        if (const auto at = buffers_.find({t, -1, format, false}); at != buffers_.end() && b == kNoBuffer)
-          b = at->second, found.format = format;
+      const auto b = lies_at(t);
       ensure(b != kNoBuffer, "a result is in memory when it is sent");
-      Instruction send;
-      send.kind = InstructionKind::Send;
-      send.stream = Stream::Send;
-      send.phase = g_[n].phase;
-      send.tensor = t;
-      send.inputs = {in_format(b, found, Format::Plain, body)};
-      role_.buffers[base(send.inputs.front())].sent = true;
-      send.message = message(to, channel(t, to));
-      emit(body, std::move(send));
+      send(t, to, in_format(b, Key{t}, Format::Plain, body), body);
       if (per_micro_batch(kind(body))) keep_until_taken(n, to, body);
     }
   }
@@ -139,15 +128,12 @@ BufferIndex RoleBuilder::receive(TensorId t, std::uint16_t body) {
   const Key key{t, -1, Format::Plain, false};
   auto layout = c_.sharding.layout(t);
   if (summed) layout[c_.time_axis] = {};
-  const auto b = new_buffer(describe(t, layout, shapes_of(t, layout), where), &key);
+  const auto b = new_buffer(describe(t, layout, where), &key);
   if (summed) accumulators_[t] = b;
   role_.buffers[b].category = g_[t].role == graph::TensorRole::Gradient ? MemoryCategory::Gradients : MemoryCategory::Activations;
-  Instruction receive;
-  receive.kind = InstructionKind::Receive;
+  auto receive = instruction(InstructionKind::Receive, t, where, {}, {b});
   receive.stream = Stream::Receive;
   receive.phase = g_[g_[t].producer].phase;
-  receive.tensor = t;
-  receive.outputs = {b};
   receive.message = message(from, channel(t, stage_));
   emit(where, std::move(receive));
   if (per_micro_batch(role_.bodies[where].kind) && time_summed_.contains(t)) accumulated(t, b, where);
@@ -165,13 +151,10 @@ void RoleBuilder::exchange_updated_parameters() {
     for (int reader : readers) {
       if (stage_ != owner && stage_ != reader) continue;
       refuse_ages(p.value, owner, reader);
-      Instruction i;
       const bool sends = stage_ == owner;
-      i.kind = sends ? InstructionKind::Send : InstructionKind::Receive;
+      auto i = instruction(sends ? InstructionKind::Send : InstructionKind::Receive, p.value, update_, {}, {});
       // Without a flush they have a whole step's time: the next step's activations must not queue behind them.
       i.stream = c_.pipeline.schedule->asynchronous ? Stream::Collective : sends ? Stream::Send : Stream::Receive;
-      i.phase = Phase::Update;
-      i.tensor = p.value;
       (sends ? i.inputs : i.outputs).push_back(version_of(stored_buffer(p.value), WeightVersion::Next));
       i.message = message(sends ? reader : owner, channel(p.value, reader));
       emit(update_, std::move(i));

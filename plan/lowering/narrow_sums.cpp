@@ -12,23 +12,15 @@ using graph::TensorId;
 
 /// What is a gradient of a parameter, and of more bits than the plan sends.
 bool RoleBuilder::travels_narrowly(TensorId t) const {
-  if (!c_.plan.compression.type_on_the_way() || size_of(g_[t].type.dtype) <= 2) return false;
-  return std::any_of(c_.training.parameters.begin(), c_.training.parameters.end(),
-                     [&](const graph::TrainedParameter& p) { return p.gradient == t; });
+  return c_.plan.compression.type_on_the_way() && size_of(g_[t].type.dtype) > 2 && is_of_parameter(t);
 }
 
 BufferIndex RoleBuilder::narrowed(BufferIndex wide, std::uint16_t body, When when) {
-  Buffer narrow = role_.buffers[wide];
+  Buffer narrow = by_itself(role_.buffers[wide]);
   narrow.name += ":" + to_text(c_.plan.compression);
   narrow.dtype = *c_.plan.compression.type_on_the_way();
-  narrow.part_of = kNoBuffer;
-  narrow.part_offset = 0;
-  narrow.offset = -1;
-  narrow.sent = false;
   narrow.category = MemoryCategory::Communication;
-  narrow.bytes = 0;
-  for (const auto& shape : narrow.shapes)
-    narrow.bytes = std::max(narrow.bytes, graph::element_count(shape) * static_cast<std::int64_t>(size_of(narrow.dtype)));
+  set_bytes(narrow);
   const auto b = new_buffer(std::move(narrow), nullptr);
   role_.bodies[body].instructions[emit_move(InstructionKind::Stash, wide, b, body)].when = when;
   return b;

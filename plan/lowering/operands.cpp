@@ -31,31 +31,26 @@ BufferIndex RoleBuilder::operand(NodeId n, std::size_t index, std::uint16_t body
   if (tensor.role == graph::TensorRole::Input) return input_block(t, n, index, body);
   const int conversion = c_.sharding.fed_by[graph::index(n)][index];
   const bool updates = g_[n].phase == Phase::Update && !c_.of_weights.empty() && tensor.role == graph::TensorRole::Parameter;
-  const auto find_any = [&](int wanted) {
-    for (auto format : {Format::Plain, Format::ChannelsLast})
-      if (const auto at = buffers_.find({t, wanted, format, false}); at != buffers_.end()) return at->second;
-    return kNoBuffer;
-  };
   if (conversion >= 0)
     // What a later body converts is not there yet when an earlier one runs.
-    if (const auto known = find_any(conversion);
+    if (const auto known = lies_at(t, conversion);
         known != kNoBuffer && is_written_before(known, body) && (!updates || home_[base(known)] == body))
       return known;
-  BufferIndex source = find_any(-1);
+  BufferIndex source = lies_at(t);
   if (source == kNoBuffer && is_stored(tensor.role)) source = stored_buffer(t);
   if (source != kNoBuffer && updates) source = version_of(source, WeightVersion::Newest);
   if (source != kNoBuffer && tensor.role == graph::TensorRole::Slot && role_.buffers[source].on_host)
     source = brought_from_host(source, body);
   if (source == kNoBuffer && c_.recomputation.drops(t)) {
     recompute(t, body);
-    source = find_any(-1);
+    source = lies_at(t);
   }
   if (source == kNoBuffer && c_.stages[tensor.producer] == kAnyStage && lowered_.insert(static_cast<int>(tensor.producer)).second) {
     // Computed from constants alone: every stage has its own, once a step when all micro-batches share it.
     const bool in_loop = c_.time_axis < c_.sharding.axes.size();
     const bool varies = in_loop && c_.sharding.layout(t)[c_.time_axis].split();
     lower_node(tensor.producer, in_loop && !varies ? prologue_ : body);
-    source = find_any(-1);
+    source = lies_at(t);
   }
   if (source == kNoBuffer) source = receive(t, body);
   return conversion < 0 ? source : converted(conversion, source, body);
@@ -70,11 +65,8 @@ BufferIndex RoleBuilder::input_block(TensorId t, NodeId user, std::size_t index,
   auto buffer = describe_operand(user, index, layout, body);
   if (!per_micro_batch(role_.bodies[body].kind)) buffer.lifetime = Lifetime::Step;
   const auto b = new_buffer(std::move(buffer), &key);
-  Instruction load;
-  load.kind = InstructionKind::Load;
+  auto load = instruction(InstructionKind::Load, t, body, {}, {b});
   load.phase = Phase::Forward;
-  load.tensor = t;
-  load.outputs = {b};
   emit(body, std::move(load));
   return b;
 }
@@ -88,26 +80,14 @@ BufferIndex RoleBuilder::in_format(BufferIndex source, const Key& key, Format fo
   if (const auto known = buffers_.find(wanted);
       known != buffers_.end() && is_written_before(known->second, body) && format != Format::Packed)
     return known->second;
-  Buffer copy = role_.buffers[source];
+  Buffer copy = by_itself(role_.buffers[source]);
   copy.format = format;
-  copy.offset = -1;
-  copy.part_of = same ? source : kNoBuffer;
-  copy.part_offset = 0;
-  copy.lifetime = body == prologue_ ? Lifetime::Step : Lifetime::Transient;
-  copy.sent = false;
+  if (same) copy.part_of = source;
+  copy.lifetime = lifetime_in(body);
   if (!same) copy.category = copy.category == MemoryCategory::Inputs ? MemoryCategory::Activations : copy.category;
   const auto b = new_buffer(std::move(copy), &wanted);
   if (same) return b;
-  Instruction reorder;
-  reorder.kind = InstructionKind::Reorder;
-  reorder.phase = phase_in(body);
-  reorder.tensor = key.tensor;
-  reorder.inputs = {source};
-  reorder.outputs = {b};
-  reorder.kernel = static_cast<std::int32_t>(role_.kernels.size());
-  role_.kernels.push_back({"reorder", {from}, {format}, 0});
-  emit(body, std::move(reorder));
-  return b;
+  return copy_into(source, b, body);
 }
 
 BufferIndex RoleBuilder::accumulated(TensorId t, BufferIndex source, std::uint16_t body) {
@@ -116,20 +96,14 @@ BufferIndex RoleBuilder::accumulated(TensorId t, BufferIndex source, std::uint16
   if (part != part_of_bucket_.end()) {
     sum = part->second;
   } else {
-    Buffer buffer = role_.buffers[source];
-    buffer.part_of = kNoBuffer;
-    buffer.part_offset = 0;
+    Buffer buffer = by_itself(role_.buffers[source]);
     buffer.lifetime = Lifetime::Step;
     buffer.layout[c_.time_axis] = {};
     sum = new_buffer(std::move(buffer), nullptr);
   }
   accumulators_[t] = sum;
-  Instruction add;
-  add.kind = InstructionKind::Accumulate;
-  add.phase = kind(body) == BodyKind::Forward ? Phase::Forward : Phase::Backward;
-  add.tensor = t;
-  add.inputs = {source};
-  add.outputs = {sum};
+  auto add = instruction(InstructionKind::Accumulate, t, body, {source}, {sum});
+  if (kind(body) != BodyKind::Forward) add.phase = Phase::Backward;
   emit(body, std::move(add));
   return sum;
 }
@@ -137,21 +111,19 @@ BufferIndex RoleBuilder::accumulated(TensorId t, BufferIndex source, std::uint16
 void RoleBuilder::after_production(NodeId n, std::uint16_t body) {
   for (auto t : g_[n].outputs) {
     if (t == TensorId::None) continue;
-    BufferIndex b = kNoBuffer;
-    Key found{t};
-    for (auto format : {Format::Plain, Format::ChannelsLast})
-      if (const auto at = buffers_.find({t, -1, format, false}); at != buffers_.end()) b = at->second, found.format = format;
+    const auto b = lies_at(t);
     if (b == kNoBuffer) continue;
+    const auto in_plain = [&] { return in_format(b, Key{t}, Format::Plain, body); };
     if (dealt_gradients_->has(t))
-      dealt_gradients_->add(t, in_format(b, found, Format::Plain, body), body);
+      dealt_gradients_->add(t, in_plain(), body);
     else if (conversion_into_storage(t) >= 0)
       store_converted(t, b, body);
     else if (g_[t].role == graph::TensorRole::Updated && at_work_.contains(g_[t].stored_in))
       put_back(t, b, body);
-    else if (is_bucketed(t))
-      gradient_produced(t, in_format(b, found, Format::Plain, body), body);
+    else if (bucket_of_.contains(t))
+      gradient_produced(t, in_plain(), body);
     else if (per_micro_batch(role_.bodies[body].kind) && time_summed_.contains(t))
-      accumulated(t, stages_reading(t).empty() ? b : in_format(b, found, Format::Plain, body), body);
+      accumulated(t, stages_reading(t).empty() ? b : in_plain(), body);
   }
   send_results(n, body);
 }

@@ -58,9 +58,6 @@ void RoleBuilder::restore_results(NodeId n, std::uint16_t body) {
 
 /// Runs again what leads to `t` from what is there, in the order of the forward pass.
 void RoleBuilder::recompute(TensorId t, std::uint16_t body) {
-  const auto is_there = [&](TensorId u) {
-    return buffers_.contains({u, -1, Format::Plain, false}) || buffers_.contains({u, -1, Format::ChannelsLast, false});
-  };
   std::set<NodeId> nodes;
   std::vector<NodeId> open{g_[t].producer};
   while (!open.empty()) {
@@ -69,7 +66,7 @@ void RoleBuilder::recompute(TensorId t, std::uint16_t body) {
     if (!nodes.insert(n).second || is_stashed(n)) continue;
     const auto want = [&](NodeId reader) {
       for (const TensorId u : g_[reader].inputs)
-        if (u != TensorId::None && c_.recomputation.drops(u) && !is_there(u)) open.push_back(g_[u].producer);
+        if (u != TensorId::None && c_.recomputation.drops(u) && lies_at(u) == kNoBuffer) open.push_back(g_[u].producer);
     };
     want(n);
     if (const AttentionRing* ring = c_.sharding.ring_of(n))

@@ -133,29 +133,27 @@ Buffer RoleBuilder::after_step(const Conversion& conversion, const ConversionSte
     const Use& use = conversion.consumers.front();
     return describe_operand(use.node, use.operand, layout, body);
   }
-  auto buffer = describe(conversion.tensor, layout, shapes_of(conversion.tensor, layout), body);
+  auto buffer = describe(conversion.tensor, layout, body);
   buffer.category = role_.buffers[base(source)].category == MemoryCategory::Gradients ? MemoryCategory::Gradients : buffer.category;
   if (buffer.category == MemoryCategory::Parameters) buffer.category = MemoryCategory::Communication;
   return buffer;
 }
 
 BufferIndex RoleBuilder::cut(LocalStep step, BufferIndex source, Buffer target, std::uint16_t body) {
-  Instruction i;
-  i.kind = step.kind;
-  i.phase = phase_in(body);
-  i.tensor = target.tensor;
-  i.axis = static_cast<std::int8_t>(step.axis);
-  i.inputs = {plain(source, body)};
+  const auto from = plain(source, body);
   const auto b = new_buffer(std::move(target), nullptr);
-  i.outputs = {b};
+  auto i = instruction(step.kind, role_.buffers[b].tensor, body, {from}, {b});
+  i.axis = static_cast<std::int8_t>(step.axis);
   emit(body, std::move(i));
   return b;
 }
 
-BufferIndex RoleBuilder::plain(BufferIndex source, std::uint16_t body) {
-  const auto& buffer = role_.buffers[source];
-  return in_format(source, Key{buffer.tensor, -2 - static_cast<int>(source), buffer.format, false}, Format::Plain, body);
+/// Of a buffer that may be one of several of its tensor.
+BufferIndex RoleBuilder::in_format(BufferIndex source, Format format, std::uint16_t body) {
+  return in_format(source, Key{role_.buffers[source].tensor, -2 - static_cast<int>(source), format, false}, format, body);
 }
+
+BufferIndex RoleBuilder::plain(BufferIndex source, std::uint16_t body) { return in_format(source, Format::Plain, body); }
 
 /// How many steps from `first` on are sums of one kind between ranks.
 std::size_t RoleBuilder::sums_together(const std::vector<ConversionStep>& steps, std::size_t first) const {
@@ -218,22 +216,13 @@ BufferIndex RoleBuilder::summed(const Conversion& conversion, std::span<const Co
 }
 
 BufferIndex RoleBuilder::copy_of(BufferIndex source, std::uint16_t body) {
-  Buffer copy = role_.buffers[source];
-  copy.part_of = kNoBuffer;
-  copy.part_offset = 0;
-  copy.offset = -1;
-  copy.sent = false;
+  Buffer copy = by_itself(role_.buffers[source]);
   copy.lifetime = lifetime_in(body);
   return copy_into(source, new_buffer(std::move(copy), nullptr), body);
 }
 
 BufferIndex RoleBuilder::copy_into(BufferIndex source, BufferIndex target, std::uint16_t body) {
-  Instruction reorder;
-  reorder.kind = InstructionKind::Reorder;
-  reorder.phase = phase_in(body);
-  reorder.tensor = role_.buffers[source].tensor;
-  reorder.inputs = {source};
-  reorder.outputs = {target};
+  auto reorder = instruction(InstructionKind::Reorder, role_.buffers[source].tensor, body, {source}, {target});
   reorder.kernel = static_cast<std::int32_t>(role_.kernels.size());
   role_.kernels.push_back({"reorder", {role_.buffers[source].format}, {role_.buffers[target].format}, 0});
   emit(body, std::move(reorder));
@@ -279,8 +268,8 @@ BufferIndex RoleBuilder::redistributed(const ConversionStep& step, BufferIndex s
     straight = straight && dealing.in_order;
     if (deals_out) dealt = {{dealing.out.units, 1}};
     vector.shapes.push_back({dealing.count});
-    vector.bytes = std::max(vector.bytes, dealing.count * static_cast<std::int64_t>(size_of(vector.dtype)));
   }
+  set_bytes(vector);
   const auto number = static_cast<std::int32_t>(role_.redistributions.size());
   const bool exchanges = step.kind == ConversionKind::AllToAll || step.kind == ConversionKind::Halo;
   const auto old = plain(source, body);
@@ -334,13 +323,9 @@ Buffer RoleBuilder::message_vector(const Redistribution& r) const {
 }
 
 std::uint32_t RoleBuilder::emit_copy(PackingStep step, std::vector<BufferIndex> from, std::vector<BufferIndex> to, std::uint16_t body) {
-  Instruction i;
-  i.kind = step.kind;
-  i.phase = phase_in(body);
-  i.tensor = role_.buffers[step.kind == InstructionKind::Pack ? to.front() : from.front()].tensor;
+  const auto tensor = role_.buffers[step.kind == InstructionKind::Pack ? to.front() : from.front()].tensor;
+  auto i = instruction(step.kind, tensor, body, std::move(from), std::move(to));
   i.redistribution = step.redistribution;
-  i.inputs = std::move(from);
-  i.outputs = std::move(to);
   return emit(body, std::move(i));
 }
 
@@ -348,41 +333,26 @@ std::uint32_t RoleBuilder::emit_collective(const ConversionStep& step, std::int3
                                            BufferIndex vector, std::uint16_t body) {
   const auto mesh_axis = c_.mesh_axis[step.axis];
   const auto kind = collective_of(step.kind);
-  CollectiveInfo info{kind,
-                      algorithm(kind, mesh_axis, role_.buffers[vector].bytes),
-                      static_cast<std::uint8_t>(mesh_axis),
-                      std::move(dealt),
-                      redistribution,
-                      step.from.partial() ? step.from.reduction : graph::LabelKind::Sum};
-  Instruction i;
-  i.kind = InstructionKind::Collective;
+  const auto reduction = step.from.partial() ? step.from.reduction : graph::LabelKind::Sum;
+  return emit_collective({kind, algorithm(kind, mesh_axis, role_.buffers[vector].bytes), {}, std::move(dealt), redistribution, reduction},
+                         vector, role_.buffers[vector].tensor, {mesh_axis, body, When::Always});
+}
+
+/// A message, or several, among the ranks of an axis, of a vector where it lies.
+std::uint32_t RoleBuilder::emit_collective(CollectiveInfo info, BufferIndex vector, TensorId t, SumPlace place) {
+  auto i = instruction(InstructionKind::Collective, t, place.body, {vector}, {vector});
   i.stream = Stream::Collective;
-  i.phase = phase_in(body);
-  i.tensor = role_.buffers[vector].tensor;
-  i.inputs = {vector};
-  i.outputs = {vector};
+  i.when = place.when;
   i.collective = static_cast<std::int32_t>(role_.collectives.size());
+  info.axis = static_cast<std::uint8_t>(place.mesh_axis);
   role_.collectives.push_back(std::move(info));
-  return emit(body, std::move(i));
+  return emit(place.body, std::move(i));
 }
 
 void RoleBuilder::all_reduce(BufferIndex buffer, TensorId t, SumPlace place) {
-  Instruction collective;
-  collective.kind = InstructionKind::Collective;
-  collective.stream = Stream::Collective;
-  collective.when = place.when;
-  collective.phase = kind(place.body) == BodyKind::Forward ? Phase::Forward : Phase::Backward;
-  collective.tensor = t;
-  collective.inputs = {buffer};
-  collective.outputs = {buffer};
-  collective.collective = static_cast<std::int32_t>(role_.collectives.size());
-  role_.collectives.push_back({CollectiveKind::AllReduce,
-                               algorithm(CollectiveKind::AllReduce, place.mesh_axis, role_.buffers[buffer].bytes),
-                               static_cast<std::uint8_t>(place.mesh_axis),
-                               {},
-                               -1,
-                               place.reduction});
-  emit(place.body, std::move(collective));
+  const auto named = algorithm(CollectiveKind::AllReduce, place.mesh_axis, role_.buffers[buffer].bytes);
+  const auto at = emit_collective({CollectiveKind::AllReduce, named, {}, {}, -1, place.reduction}, buffer, t, place);
+  if (kind(place.body) != BodyKind::Forward) role_.bodies[place.body].instructions[at].phase = Phase::Backward;
 }
 
 std::string RoleBuilder::algorithm(CollectiveKind kind, std::size_t mesh_axis, std::int64_t bytes) const {

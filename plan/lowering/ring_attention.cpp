@@ -79,16 +79,13 @@ class RoleBuilder::RingPass {
   /// A buffer of which only this turn's block of `dim` is there.
   Buffer in_turn(Buffer whole, Turn turn) const {
     whole.turn = turn;
-    whole.bytes = 0;
     for (std::size_t v = 0; v < whole.shapes.size(); ++v) {
       auto& length = whole.shapes[v][static_cast<std::size_t>(turn.dim)];
       length = b_.c_.sharding.keys_in(turn, length, b_.at_[v]).count();
-      whole.bytes = std::max(whole.bytes, graph::element_count(whole.shapes[v]) * static_cast<std::int64_t>(size_of(whole.dtype)));
     }
+    set_bytes(whole);
     return whole;
   }
-
-  [[nodiscard]] Buffer whole(TensorId t, const Layout& layout) const { return b_.describe(t, layout, b_.shapes_of(t, layout), body_); }
 
   /// A traveller as it lies on this rank, its keys aside.
   [[nodiscard]] Traveller traveller_of(TensorId t, std::int16_t dim, Layout layout) const {
@@ -99,7 +96,7 @@ class RoleBuilder::RingPass {
   [[nodiscard]] Buffer travelling(const Traveller& t, std::int32_t number) const {
     Turn at = turn(t.dim);
     at.number = number;
-    auto buffer = in_turn(whole(t.tensor, t.layout), at);
+    auto buffer = in_turn(b_.describe(t.tensor, t.layout, body_), at);
     buffer.category = MemoryCategory::Communication;
     return buffer;
   }
@@ -107,10 +104,10 @@ class RoleBuilder::RingPass {
   BufferIndex result_buffer(const RingNode& n, std::size_t o) {
     const TensorId t = b_.g_[n.node].outputs[o];
     const auto dim = n.results[o].dim;
-    if (n.results[o].role == KeyRole::Inside) return b_.new_buffer(in_turn(whole(t, b_.c_.sharding.layout(t)), turn(dim)), nullptr);
+    if (n.results[o].role == KeyRole::Inside) return b_.new_buffer(in_turn(b_.describe(t, body_), turn(dim)), nullptr);
     if (n.results[o].role == KeyRole::Passed && turn_ > 0)
       return b_.new_buffer(travelling(traveller_of(t, dim, b_.c_.sharding.layout(t)), turn_), nullptr);
-    return b_.new_buffer(whole(t, b_.c_.sharding.layout(t)), nullptr);
+    return b_.new_buffer(b_.describe(t, body_), nullptr);
   }
 
   /// So many numbers for each row of `like`.
@@ -121,10 +118,8 @@ class RoleBuilder::RingPass {
     row.dtype = size_of(of.dtype) < 4 ? DType::F32 : of.dtype;
     row.shapes = of.shapes;
     row.lifetime = b_.lifetime_in(body_);
-    for (auto& shape : row.shapes) {
-      shape.back() = count;
-      row.bytes = std::max(row.bytes, graph::element_count(shape) * static_cast<std::int64_t>(size_of(row.dtype)));
-    }
+    for (auto& shape : row.shapes) shape.back() = count;
+    set_bytes(row);
     return b_.new_buffer(std::move(row), nullptr);
   }
 
@@ -159,37 +154,8 @@ class RoleBuilder::RingPass {
     return at->second = b_.cut({InstructionKind::Slice, ring_.axis}, all, std::move(block), body_);
   }
 
-  /// Emits a kernel on behalf of a node; `op` empty: its own.
   void emit(NodeId node, std::string_view op, std::vector<BufferIndex> inputs, const std::vector<BufferIndex>& outputs) {
-    const auto& schema = op.empty() ? graph::schema(b_.g_[node]) : graph::op_table()[graph::op(op)];
-    const graph::Attributes none;
-    std::vector<const Buffer*> results;
-    for (const auto out : outputs) results.push_back(&b_.role_.buffers[out]);
-    const auto offer = b_.offer_for({schema, op.empty() ? b_.g_[node].attributes : none, inputs}, results);
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i] == kNoBuffer) continue;
-      const Key key{b_.role_.buffers[inputs[i]].tensor, -2 - static_cast<int>(inputs[i]), Format::Plain, false};
-      inputs[i] = b_.in_format(inputs[i], key, offer.input_formats[i], body_);
-    }
-    for (std::size_t o = 0; o < outputs.size(); ++o) {
-      auto& buffer = b_.role_.buffers[outputs[o]];
-      ensure(!b_.writers_[outputs[o]].known || buffer.format == offer.output_formats[o], "what is written again keeps its format");
-      buffer.format = offer.output_formats[o];
-    }
-    Instruction kernel;
-    kernel.phase = b_.phase_in(body_);
-    kernel.node = node;
-    kernel.inputs = std::move(inputs);
-    kernel.outputs = outputs;
-    if (offer.workspace.value() > 0) kernel.workspace = b_.new_workspace(b_.g_[node].name, offer.workspace);
-    kernel.kernel = static_cast<std::int32_t>(b_.role_.kernels.size());
-    b_.role_.kernels.push_back({offer.implementation, offer.input_formats, offer.output_formats,
-                                static_cast<std::int64_t>(offer.workspace.value()), std::string(op)});
-    if (!op.empty()) {
-      kernel.attributes = static_cast<std::int32_t>(b_.role_.attributes.size());
-      b_.role_.attributes.emplace_back();
-    }
-    b_.emit(body_, std::move(kernel));
+    b_.emit_kernel_of(node, op, {}, {std::move(inputs), body_, When::Always}, outputs);
   }
 
   /// Emits a node's own kernel for this turn.
@@ -277,8 +243,7 @@ class RoleBuilder::RingPass {
     auto& travels = g.travels;
     const auto made = made_.find(travels.tensor);
     const auto part = made == made_.end() ? kNoBuffer : b_.plain(made->second, body_);
-    if (turn_ == 0)
-      return void(g.own = part != kNoBuffer ? part : zeros(g.node, whole(travels.tensor, b_.c_.sharding.layout(travels.tensor))));
+    if (turn_ == 0) return void(g.own = part != kNoBuffer ? part : zeros(g.node, b_.describe(travels.tensor, body_)));
     if (turn_ == 1)
       travels.now = part != kNoBuffer ? part : zeros(g.node, travelling(travels, turn_));
     else {
@@ -351,10 +316,8 @@ class RoleBuilder::RingPass {
     r.kind = ConversionKind::Shift;
     r.turn = turn(t.dim);
     Buffer vector = b_.message_vector(r);
-    for (const auto& at : b_.at_) {
-      vector.shapes.push_back({packing_of(b_.c_.sharding, r, at).count});
-      vector.bytes = std::max(vector.bytes, vector.shapes.back().front() * static_cast<std::int64_t>(size_of(vector.dtype)));
-    }
+    for (const auto& at : b_.at_) vector.shapes.push_back({packing_of(b_.c_.sharding, r, at).count});
+    set_bytes(vector);
     t.redistribution = static_cast<std::int32_t>(b_.role_.redistributions.size());
     t.message = b_.new_buffer(std::move(vector), nullptr);
     b_.role_.redistributions.push_back(std::move(r));
@@ -392,14 +355,9 @@ bool RoleBuilder::lower_in_ring(NodeId n, std::uint16_t body) {
 }
 
 BufferIndex RoleBuilder::kept_result(TensorId t, std::uint16_t body) {
-  const auto find = [&] {
-    for (const auto format : {Format::Plain, Format::ChannelsLast})
-      if (const auto at = buffers_.find({t, -1, format, false}); at != buffers_.end()) return at->second;
-    return kNoBuffer;
-  };
-  if (find() == kNoBuffer) recompute(t, body);
-  ensure(find() != kNoBuffer, "a result is in memory, or can be recomputed");
-  return find();
+  if (lies_at(t) == kNoBuffer) recompute(t, body);
+  ensure(lies_at(t) != kNoBuffer, "a result is in memory, or can be recomputed");
+  return lies_at(t);
 }
 
 }  // namespace rehearsal::plan

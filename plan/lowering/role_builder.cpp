@@ -85,7 +85,7 @@ void RoleBuilder::lower_view(NodeId n, std::uint16_t body) {
   const auto out = g_[n].outputs.front();
   const Key key{g_[n].inputs.front(), -1, Format::Plain, false};
   const auto source = in_format(operand(n, 0, body), key, Format::Plain, body);
-  auto buffer = describe(out, c_.sharding.layout(out), shapes_of(out, c_.sharding.layout(out)), body);
+  auto buffer = describe(out, body);
   buffer.part_of = source;
   buffer.category = role_.buffers[base(source)].category;
   const Key out_key{out, -1, Format::Plain, false};
@@ -138,14 +138,11 @@ void RoleBuilder::lower_kernel(NodeId n, std::uint16_t body) {
     instruction.inputs.push_back(node.inputs[i] == TensorId::None ? kNoBuffer : operand(n, i, body));
   std::vector<Buffer> results;
   for (auto t : node.outputs)
-    if (t != TensorId::None) results.push_back(describe(t, c_.sharding.layout(t), shapes_of(t, c_.sharding.layout(t)), body));
+    if (t != TensorId::None) results.push_back(describe(t, body));
 
   auto changed = update_of_moments(n);
   if (!changed) changed = c_.sharding.attributes_on(n, at_.front());
-  if (changed) {
-    instruction.attributes = static_cast<std::int32_t>(role_.attributes.size());
-    role_.attributes.push_back(std::move(*changed));
-  }
+  if (changed) set_attributes(instruction, std::move(*changed));
   std::vector<const Buffer*> wanted;
   for (std::size_t i = 0, r = 0; i < node.outputs.size(); ++i)
     wanted.push_back(node.outputs[i] == TensorId::None ? nullptr : &results[r++]);
@@ -160,10 +157,7 @@ void RoleBuilder::lower_kernel(NodeId n, std::uint16_t body) {
     buffer.format = offer.output_formats[i];
     instruction.outputs.push_back(place_result(node.outputs[i], std::move(buffer)));
   }
-  if (offer.workspace.value() > 0) instruction.workspace = new_workspace(node.name, offer.workspace);
-  instruction.kernel = static_cast<std::int32_t>(role_.kernels.size());
-  role_.kernels.push_back(
-      {offer.implementation, offer.input_formats, offer.output_formats, static_cast<std::int64_t>(offer.workspace.value()), {}});
+  set_kernel(instruction, offer, {});
   emit(body, std::move(instruction));
 }
 
@@ -197,6 +191,41 @@ BufferIndex RoleBuilder::place_result(TensorId t, Buffer buffer) {
   return buffers_[key] = place;
 }
 
+/// How the backend runs it, and the memory that it wants for that.
+void RoleBuilder::set_kernel(Instruction& instruction, const KernelOffer& offer, std::string_view op) {
+  const auto workspace = static_cast<std::int64_t>(offer.workspace.value());
+  if (workspace > 0) instruction.workspace = new_workspace(g_[instruction.node].name, offer.workspace);
+  instruction.kernel = static_cast<std::int32_t>(role_.kernels.size());
+  role_.kernels.push_back({offer.implementation, offer.input_formats, offer.output_formats, workspace, std::string(op)});
+}
+
+void RoleBuilder::set_attributes(Instruction& instruction, graph::Attributes attributes) {
+  instruction.attributes = static_cast<std::int32_t>(role_.attributes.size());
+  role_.attributes.push_back(std::move(attributes));
+}
+
+std::uint32_t RoleBuilder::emit_kernel_of(NodeId node, std::string_view op, graph::Attributes attributes, CallPlace place,
+                                          const std::vector<BufferIndex>& outputs) {
+  const bool own = op.empty();
+  std::vector<const Buffer*> results;
+  for (const auto out : outputs) results.push_back(&role_.buffers[out]);
+  const auto& schema = own ? graph::schema(g_[node]) : graph::op_table()[graph::op(op)];
+  const auto offer = offer_for({schema, own ? g_[node].attributes : attributes, place.inputs}, results);
+  for (std::size_t i = 0; i < place.inputs.size(); ++i)
+    if (auto& input = place.inputs[i]; input != kNoBuffer) input = in_format(input, offer.input_formats[i], place.body);
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    auto& buffer = role_.buffers[outputs[o]];
+    ensure(!writers_[outputs[o]].known || buffer.format == offer.output_formats[o], "what is written again keeps its format");
+    buffer.format = offer.output_formats[o];
+  }
+  auto kernel = instruction(InstructionKind::Kernel, TensorId::None, place.body, std::move(place.inputs), outputs);
+  kernel.when = place.when;
+  kernel.node = node;
+  set_kernel(kernel, offer, op);
+  if (!own) set_attributes(kernel, std::move(attributes));
+  return emit(place.body, std::move(kernel));
+}
+
 std::uint32_t RoleBuilder::emit(std::uint16_t body, Instruction instruction) {
   instruction.again = again_;
   instruction.during = during_;
@@ -215,18 +244,13 @@ void RoleBuilder::report_loss() {
   const auto& conversions = c_.sharding.conversions;
   for (std::size_t i = 0; i < conversions.size(); ++i)
     if (conversions[i].tensor == loss && conversions[i].consumers.empty()) result = converted(static_cast<int>(i), result, update_);
-  Instruction report;
-  report.kind = InstructionKind::Report;
-  report.phase = Phase::Update;
-  report.tensor = loss;
-  report.inputs = {result};
-  emit(update_, std::move(report));
+  emit(update_, instruction(InstructionKind::Report, loss, update_, {result}, {}));
 }
 
 BufferIndex RoleBuilder::stored_buffer(TensorId t) {
   const Key key{t, -1, Format::Plain, false};
   if (const auto known = buffers_.find(key); known != buffers_.end()) return known->second;
-  auto buffer = describe(t, c_.sharding.layout(t), shapes_of(t, c_.sharding.layout(t)), prologue_);
+  auto buffer = describe(t, prologue_);
   buffer.lifetime = Lifetime::Persistent;
   buffer.on_host = lives_on_host(t);
   const auto& trained = c_.training.parameters;

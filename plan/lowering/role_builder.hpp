@@ -105,6 +105,15 @@ class RoleBuilder : public RoleDraft {
   void bring_into_formats(graph::NodeId, std::vector<BufferIndex>& inputs, const std::vector<Format>&, std::uint16_t body);
   [[nodiscard]] BufferIndex in_format_of(Use, BufferIndex, Format, std::uint16_t body);
   [[nodiscard]] BufferIndex place_result(graph::TensorId, Buffer);
+  struct CallPlace {
+    std::vector<BufferIndex> inputs;
+    std::uint16_t body;
+    When when;
+  };
+  /// Of a row of the operator table, on behalf of a node; `op` empty: the node's own, with its attributes.
+  std::uint32_t emit_kernel_of(graph::NodeId, std::string_view op, graph::Attributes, CallPlace, const std::vector<BufferIndex>& outputs);
+  void set_kernel(Instruction&, const KernelOffer&, std::string_view op);
+  void set_attributes(Instruction&, graph::Attributes);
   std::uint32_t emit(std::uint16_t body, Instruction instruction);
 
   // Weights of several ages, and of two copies (versions.cpp, bidirectional.cpp)
@@ -144,6 +153,7 @@ class RoleBuilder : public RoleDraft {
   void refuse_unless_reducible(const Conversion&, const ConversionStep&) const;
   [[nodiscard]] Buffer after_step(const Conversion&, const ConversionStep&, BufferIndex source, std::uint16_t body);
   BufferIndex cut(LocalStep, BufferIndex source, Buffer target, std::uint16_t body);
+  [[nodiscard]] BufferIndex in_format(BufferIndex, Format, std::uint16_t body);
   BufferIndex plain(BufferIndex, std::uint16_t body);
   BufferIndex summed(const Conversion&, std::span<const ConversionStep>, BufferIndex source, std::uint16_t body);
   [[nodiscard]] std::size_t sums_together(const std::vector<ConversionStep>&, std::size_t first) const;
@@ -158,6 +168,7 @@ class RoleBuilder : public RoleDraft {
   std::uint32_t emit_copy(PackingStep, std::vector<BufferIndex> from, std::vector<BufferIndex> to, std::uint16_t body);
   std::uint32_t emit_collective(const ConversionStep&, std::int32_t redistribution, std::vector<DealtOut>, BufferIndex vector,
                                 std::uint16_t body);
+  std::uint32_t emit_collective(CollectiveInfo, BufferIndex vector, graph::TensorId, SumPlace);
   void all_reduce(BufferIndex, graph::TensorId, SumPlace);
   [[nodiscard]] std::string algorithm(CollectiveKind, std::size_t mesh_axis, std::int64_t bytes) const;
   [[nodiscard]] std::string quickest(CollectiveKind, std::size_t mesh_axis, std::int64_t bytes) const;
@@ -165,7 +176,6 @@ class RoleBuilder : public RoleDraft {
   [[nodiscard]] BufferIndex stored_buffer(graph::TensorId);
 
   // Gradients (gradients.cpp)
-  [[nodiscard]] bool is_bucketed(graph::TensorId) const;
   void add_to_bucket(graph::TensorId);
   [[nodiscard]] bool is_summed_only(graph::TensorId gradient) const;
   void gradient_produced(graph::TensorId, BufferIndex, std::uint16_t body);
@@ -198,6 +208,8 @@ class RoleBuilder : public RoleDraft {
   [[nodiscard]] bool travels_compressed(graph::TensorId) const;
   void require_compressible(BufferIndex gradient) const;
   [[nodiscard]] BufferIndex kept_of(BufferIndex gradient, std::int64_t elements);
+  /// Of the next collective.
+  [[nodiscard]] Instruction compressing(InstructionKind, graph::TensorId, SumPlace) const;
   [[nodiscard]] BufferIndex compressed_vector(const std::vector<BufferIndex>& parts, int ranks);
   /// `whole` has all of the parts.
   [[nodiscard]] Compressed sum_compressed(BufferIndex whole, std::vector<BufferIndex> parts, SumPlace place);
@@ -221,11 +233,6 @@ class RoleBuilder : public RoleDraft {
   [[nodiscard]] std::size_t axis_of_compressed(graph::TensorId, const std::vector<std::size_t>& mesh_axes) const;
 
   // Replicas that train by themselves (meetings.cpp)
-  struct CallPlace {
-    std::vector<BufferIndex> inputs;
-    std::uint16_t body;
-    When when;
-  };
   /// What replicas make equal when they meet, and the node on whose behalf.
   struct Common {
     BufferIndex buffer = kNoBuffer;
@@ -264,12 +271,11 @@ class RoleBuilder : public RoleDraft {
   void add_ways_adaptively(const std::vector<Common>&);
   void exchange_ways(const Way&, int distance);
   void add_both(const Way&);
-  /// Of a row of the operator table, on behalf of a node.
-  std::uint32_t emit_kernel_of(graph::NodeId, std::string_view op, graph::Attributes, CallPlace, const std::vector<BufferIndex>& outputs);
 
   // Messages between stages (messages.cpp)
   void send_results(graph::NodeId, std::uint16_t body);
   void keep_until_taken(graph::NodeId, int to, std::uint16_t body);
+  void send(graph::TensorId, int to, BufferIndex, std::uint16_t body);
   BufferIndex receive(graph::TensorId, std::uint16_t body);
   [[nodiscard]] bool travels_summed(graph::TensorId, int reader) const;
   void send_sums();

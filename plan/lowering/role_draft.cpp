@@ -98,13 +98,33 @@ std::uint16_t RoleDraft::body_of(NodeId n) const {
 }
 
 BufferIndex RoleDraft::new_workspace(const std::string& node, Bytes size) {
-  Buffer workspace;
-  workspace.name = node + ":workspace";
-  workspace.dtype = DType::U8;
-  workspace.bytes = static_cast<std::int64_t>(size.value());
-  workspace.shapes = {{workspace.bytes}};
-  workspace.category = MemoryCategory::Workspace;
-  return new_buffer(std::move(workspace), nullptr);
+  return new_vector(node + ":workspace", DType::U8, static_cast<std::int64_t>(size.value()), MemoryCategory::Workspace,
+                    Lifetime::Transient);
+}
+
+BufferIndex RoleDraft::new_vector(std::string name, DType dtype, std::int64_t elements, MemoryCategory category, Lifetime lifetime) {
+  Buffer vector;
+  vector.name = std::move(name);
+  vector.dtype = dtype;
+  vector.shapes = {{elements}};
+  vector.category = category;
+  vector.lifetime = lifetime;
+  set_bytes(vector);
+  return new_buffer(std::move(vector), nullptr);
+}
+
+Buffer RoleDraft::by_itself(Buffer buffer) {
+  buffer.part_of = kNoBuffer;
+  buffer.part_offset = 0;
+  buffer.offset = -1;
+  buffer.sent = false;
+  return buffer;
+}
+
+void RoleDraft::set_bytes(Buffer& buffer) {
+  buffer.bytes = 0;
+  for (const auto& shape : buffer.shapes)
+    buffer.bytes = std::max(buffer.bytes, graph::element_count(shape) * static_cast<std::int64_t>(size_of(buffer.dtype)));
 }
 
 /// On what writes its operands and results, and on what still reads the latter: weights that are on their way to another stage are not
@@ -136,6 +156,12 @@ BufferIndex RoleDraft::new_buffer(Buffer buffer, const Key* key) {
   return index;
 }
 
+BufferIndex RoleDraft::lies_at(TensorId t, int conversion) const {
+  for (const auto format : {Format::Plain, Format::ChannelsLast})
+    if (const auto at = buffers_.find({t, conversion, format, false}); at != buffers_.end()) return at->second;
+  return kNoBuffer;
+}
+
 BufferIndex RoleDraft::base(BufferIndex b) const { return base_of(role_, b); }
 
 std::vector<graph::Shape> RoleDraft::shapes_of(TensorId t, const Layout& layout) const {
@@ -154,8 +180,8 @@ Buffer RoleDraft::describe(TensorId t, const Layout& layout, const std::vector<g
   b.shapes = shapes;
   b.category = category_of(g_[t].role);
   b.lifetime = lifetime_in(body);
-  for (const auto& s : shapes) b.bytes = std::max(b.bytes, graph::element_count(s) * static_cast<std::int64_t>(size_of(b.dtype)));
   b.layout = layout;
+  set_bytes(b);
   return b;
 }
 
@@ -186,6 +212,17 @@ std::uint16_t RoleDraft::last_of_backward(std::uint16_t body) const { return wei
 Phase RoleDraft::phase_in(std::uint16_t body) const {
   if (kind(body) == BodyKind::Backward) return Phase::Backward;
   return kind(body) == BodyKind::Update ? Phase::Update : Phase::Forward;
+}
+
+Instruction RoleDraft::instruction(InstructionKind kind, TensorId tensor, std::uint16_t body, std::vector<BufferIndex> inputs,
+                                   std::vector<BufferIndex> outputs) const {
+  Instruction i;
+  i.kind = kind;
+  i.phase = phase_in(body);
+  i.tensor = tensor;
+  i.inputs = std::move(inputs);
+  i.outputs = std::move(outputs);
+  return i;
 }
 
 std::uint32_t RoleDraft::append(std::uint16_t body, Instruction instruction) {

@@ -87,8 +87,20 @@ class RoleDraft {
 
   // Buffers
   BufferIndex new_buffer(Buffer buffer, const Key* key);
+  /// Where a tensor lies as it was produced, or converted, in a format that is not a kernel's own; kNoBuffer: nowhere.
+  [[nodiscard]] BufferIndex lies_at(graph::TensorId, int conversion = -1) const;
   [[nodiscard]] BufferIndex new_workspace(const std::string& node, Bytes size);
+  /// A vector of its own, which has no layout.
+  BufferIndex new_vector(std::string name, DType, std::int64_t elements, MemoryCategory, Lifetime);
   [[nodiscard]] Buffer describe(graph::TensorId, const Layout&, const std::vector<graph::Shape>& shapes, std::uint16_t body) const;
+  [[nodiscard]] Buffer describe(graph::TensorId t, const Layout& layout, std::uint16_t body) const {
+    return describe(t, layout, shapes_of(t, layout), body);
+  }
+  /// As its producer leaves it.
+  [[nodiscard]] Buffer describe(graph::TensorId t, std::uint16_t body) const { return describe(t, c_.sharding.layout(t), body); }
+  /// A copy of its own of a buffer or a view.
+  [[nodiscard]] static Buffer by_itself(Buffer);
+  static void set_bytes(Buffer&);  ///< by type and shapes
   [[nodiscard]] Buffer describe_operand(graph::NodeId user, std::size_t operand, const Layout&, std::uint16_t body) const;
   [[nodiscard]] std::vector<graph::Shape> shapes_of(graph::TensorId, const Layout&) const;
   [[nodiscard]] BufferIndex base(BufferIndex) const;
@@ -96,6 +108,8 @@ class RoleDraft {
   void note_cross_body_use(BufferIndex, std::uint16_t body);
 
   // Instructions
+  [[nodiscard]] Instruction instruction(InstructionKind, graph::TensorId, std::uint16_t body, std::vector<BufferIndex> inputs,
+                                        std::vector<BufferIndex> outputs) const;
   /// Adds it to the end of a body, behind what other streams write of its operands; returns its number there.
   std::uint32_t append(std::uint16_t body, Instruction instruction);
   void add_dependencies(Instruction& instruction, std::uint16_t body) const;

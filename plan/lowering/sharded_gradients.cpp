@@ -82,8 +82,7 @@ void RoleBuilder::DealtGradients::close(Bucket& bucket) {
   if (adds_up_vectors() || bucket.straight) make_vector(bucket, adds_up_vectors() ? Lifetime::Step : Lifetime::Transient);
   if (!bucket.straight) return;
   auto& only = bucket.gradients.front();
-  const auto& layout = b_.c_.sharding.layout(only.tensor);
-  auto whole = b_.describe(only.tensor, layout, b_.shapes_of(only.tensor, layout), bucket.body);
+  auto whole = b_.describe(only.tensor, bucket.body);
   whole.part_of = bucket.vector;
   only.place = b_.new_buffer(std::move(whole), nullptr);
 }
@@ -124,13 +123,10 @@ void RoleBuilder::DealtGradients::take_in(Bucket& bucket, Gradient& gradient, Bu
     if (bucket.straight && made != gradient.place) b_.copy_into(made, gradient.place, body);  // a view, or one in another format
     return;
   }
-  Instruction add;
-  add.kind = InstructionKind::Accumulate;
+  const auto sum = bucket.straight ? gradient.place : bucket.vector;
+  auto add = b_.instruction(InstructionKind::Accumulate, gradient.tensor, body, {made}, {sum});
   add.phase = Phase::Backward;
-  add.tensor = gradient.tensor;
   if (!bucket.straight) add.redistribution = bucket.redistribution + gradient.redistribution.before;
-  add.inputs = {made};
-  add.outputs = {bucket.straight ? gradient.place : bucket.vector};
   b_.emit(body, std::move(add));
 }
 
@@ -179,8 +175,7 @@ void RoleBuilder::DealtGradients::unpack(Bucket& bucket, std::uint16_t body) {
 void RoleBuilder::DealtGradients::set_parts(Bucket& bucket, BufferIndex parts) {
   std::int64_t bytes = 0;
   for (auto& g : bucket.gradients) {
-    const auto& layout = b_.c_.sharding.conversions[static_cast<std::size_t>(g.conversion)].to;
-    auto part = b_.describe(g.tensor, layout, b_.shapes_of(g.tensor, layout), b_.update_);
+    auto part = b_.describe(g.tensor, b_.c_.sharding.conversions[static_cast<std::size_t>(g.conversion)].to, b_.update_);
     part.part_of = parts;
     part.part_offset = bytes;
     bytes += buffer_aligned(part.bytes);
@@ -195,12 +190,8 @@ void RoleBuilder::DealtGradients::add_up_parts(Bucket& bucket, std::uint16_t bod
   Buffer sums = b_.role_.buffers[bucket.parts];
   sums.lifetime = Lifetime::Step;
   const auto sum = b_.new_buffer(std::move(sums), nullptr);
-  Instruction add;
-  add.kind = InstructionKind::Accumulate;
+  auto add = b_.instruction(InstructionKind::Accumulate, bucket.gradients.front().tensor, body, {bucket.parts}, {sum});
   add.phase = Phase::Backward;
-  add.tensor = bucket.gradients.front().tensor;
-  add.inputs = {bucket.parts};
-  add.outputs = {sum};
   b_.emit(body, std::move(add));
   bucket.parts = sum;
   set_parts(bucket, sum);

@@ -2,7 +2,6 @@
 // every rank its share, sums what it gets, compresses that sum, and all gather what all have of it. What a rank did not send is kept, of
 // its own gradient and, by compressors that lose something of the sum, too, of that.
 
-
 #include "plan/compressors.hpp"
 #include "plan/lowering/role_builder.hpp"
 
@@ -11,34 +10,16 @@ namespace rehearsal::plan {
 using graph::TensorId;
 
 BufferIndex RoleBuilder::vector_of_bytes(std::string name, std::int64_t bytes) {
-  Buffer vector;
-  vector.name = std::move(name);
-  vector.dtype = DType::U8;
-  vector.category = MemoryCategory::Communication;
-  vector.lifetime = Lifetime::Step;
-  vector.bytes = bytes;
-  vector.shapes = {{bytes}};
-  return new_buffer(std::move(vector), nullptr);
+  return new_vector(std::move(name), DType::U8, bytes, MemoryCategory::Communication, Lifetime::Step);
 }
 
 /// Returns its number among the collectives.
 std::int32_t RoleBuilder::exchange_bytes(CollectiveKind kind, BufferIndex vector, TensorId tensor, SumPlace place) {
-  const bool behind = kind == CollectiveKind::AllToAll;
   CollectiveInfo info;
   info.kind = kind;
-  info.algorithm = quickest(kind, place.mesh_axis, role_.buffers[vector].bytes / (behind ? 2 : 1));
-  info.axis = static_cast<std::uint8_t>(place.mesh_axis);
-  info.received_behind = behind;
-  Instruction i;
-  i.kind = InstructionKind::Collective;
-  i.stream = Stream::Collective;
-  i.when = place.when;
-  i.phase = phase_in(place.body);
-  i.tensor = tensor;
-  i.collective = static_cast<std::int32_t>(role_.collectives.size());
-  i.inputs = i.outputs = {vector};
-  role_.collectives.push_back(std::move(info));
-  emit(place.body, std::move(i));
+  info.received_behind = kind == CollectiveKind::AllToAll;
+  info.algorithm = quickest(kind, place.mesh_axis, role_.buffers[vector].bytes / (info.received_behind ? 2 : 1));
+  emit_collective(std::move(info), vector, tensor, place);
   return static_cast<std::int32_t>(role_.collectives.size()) - 1;
 }
 
@@ -47,12 +28,7 @@ RoleBuilder::Compressed RoleBuilder::gather_sum(BufferIndex sent, std::vector<Bu
                                                 const SharedBlocks& blocks) {
   const auto& first = role_.buffers[parts.front()];
   const auto tensor = first.tensor;
-  Instruction sum;
-  sum.kind = InstructionKind::Recompress;
-  sum.when = place.when;
-  sum.phase = phase_in(place.body);
-  sum.tensor = tensor;
-  sum.collective = static_cast<std::int32_t>(role_.collectives.size());
+  auto sum = compressing(InstructionKind::Recompress, tensor, place);
   sum.inputs = {sent};
   sum.inputs.insert(sum.inputs.end(), parts.begin(), parts.end());
   const auto name = "sum of " + first.name;
@@ -77,12 +53,7 @@ RoleBuilder::Compressed RoleBuilder::sum_shares(std::vector<BufferIndex> parts, 
   const auto& first = role_.buffers[parts.front()];
   const int ranks = c_.program.axes[place.mesh_axis].size;
   const auto blocks = shared_blocks(c_.plan.compression, elements, first.dtype, ranks);
-  Instruction own;
-  own.kind = InstructionKind::Compress;
-  own.when = place.when;
-  own.phase = phase_in(place.body);
-  own.tensor = first.tensor;
-  own.collective = static_cast<std::int32_t>(role_.collectives.size());
+  auto own = compressing(InstructionKind::Compress, first.tensor, place);
   const auto tensor = own.tensor;
   const auto vector = vector_of_bytes("gradients:" + to_text(c_.plan.compression), 2 * ranks * blocks.piece_bytes());
   own.inputs = parts;

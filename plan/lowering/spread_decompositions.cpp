@@ -105,13 +105,9 @@ void RoleBuilder::broadcast(NodeId decomposition, std::int32_t collective, Depen
   const auto vector = buffers_.at({made, -1, Format::Plain, false});
   auto& info = role_.collectives[static_cast<std::size_t>(collective)];
   info.algorithm = algorithm(info.kind, info.axis, role_.buffers[vector].bytes);
-  Instruction i;
-  i.kind = InstructionKind::Collective;
+  const auto step = operand(decomposition, kStep, update_);
+  auto i = instruction(InstructionKind::Collective, made, update_, {vector, step}, {vector});
   i.stream = Stream::Collective;
-  i.phase = graph::Phase::Update;
-  i.tensor = made;
-  i.inputs = {vector, operand(decomposition, kStep, update_)};
-  i.outputs = {vector};
   i.after = {behind};
   i.collective = collective;
   during_ = During::Renewals;

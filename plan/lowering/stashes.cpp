@@ -27,9 +27,6 @@ void make_bytes(Buffer& buffer, const std::function<std::int64_t(std::int64_t el
 /// Shapes and type in which a buffer is stashed.
 Buffer stash_of(Buffer buffer, StashKind kind, const Plan& plan) {
   buffer.name += ":stash";
-  buffer.part_of = kNoBuffer;
-  buffer.part_offset = 0;
-  buffer.sent = false;
   buffer.lifetime = Lifetime::Transient;
   buffer.on_host = kind == StashKind::Host;
   if (kind == StashKind::F16 || kind == StashKind::BF16) buffer.dtype = kind == StashKind::F16 ? DType::F16 : DType::BF16;
@@ -38,9 +35,6 @@ Buffer stash_of(Buffer buffer, StashKind kind, const Plan& plan) {
     make_bytes(buffer, [density = plan.compression.density, size = size_of(buffer.dtype)](std::int64_t elements) {
       return SparseStash{elements, static_cast<std::int64_t>(size)}.bytes(density);
     });
-  buffer.bytes = 0;
-  for (const auto& shape : buffer.shapes)
-    buffer.bytes = std::max(buffer.bytes, graph::element_count(shape) * static_cast<std::int64_t>(size_of(buffer.dtype)));
   return buffer;
 }
 
@@ -48,12 +42,7 @@ Buffer stash_of(Buffer buffer, StashKind kind, const Plan& plan) {
 
 /// Copies to and from the host run beside the kernels, each after what was computed before it.
 std::uint32_t RoleBuilder::emit_move(InstructionKind kind, BufferIndex from, BufferIndex to, std::uint16_t body) {
-  Instruction move;
-  move.kind = kind;
-  move.phase = phase_in(body);
-  move.tensor = role_.buffers[kind == InstructionKind::Stash ? from : to].tensor;
-  move.inputs = {from};
-  move.outputs = {to};
+  auto move = instruction(kind, role_.buffers[kind == InstructionKind::Stash ? from : to].tensor, body, {from}, {to});
   if (role_.buffers[from].on_host != role_.buffers[to].on_host) {
     move.stream = Stream::Host;
     const auto& list = role_.bodies[body].instructions;
@@ -81,7 +70,9 @@ void RoleBuilder::stash(TensorId t, std::uint16_t body) {
       source = at->second, stashed_formats_[t] = format;
   ensure(source != kNoBuffer, "a result is in memory when it is stashed");
   const auto kind = c_.stashing.of(t);
-  const auto target = new_buffer(stash_of(role_.buffers[source], kind, c_.plan), nullptr);
+  auto waiting = stash_of(by_itself(role_.buffers[source]), kind, c_.plan);
+  set_bytes(waiting);
+  const auto target = new_buffer(std::move(waiting), nullptr);
   stashes_[t] = target;
   const auto at = emit_move(InstructionKind::Stash, source, target, body);
   if (kind != StashKind::Host) return;
@@ -98,7 +89,7 @@ void RoleBuilder::stash(TensorId t, std::uint16_t body) {
 void RoleBuilder::restore(TensorId t, std::uint16_t body) {
   if (!restored_.insert(t).second) return;
   const auto stash = stashes_.at(t);
-  auto buffer = describe(t, c_.sharding.layout(t), shapes_of(t, c_.sharding.layout(t)), body);
+  auto buffer = describe(t, body);
   buffer.format = stashed_formats_.at(t);
   const Key key{t, -1, buffer.format, false};
   const auto target = new_buffer(std::move(buffer), &key);
@@ -132,7 +123,7 @@ bool RoleBuilder::lives_on_host(TensorId stored) const {
 BufferIndex RoleBuilder::brought_from_host(BufferIndex stored, std::uint16_t body) {
   const auto t = role_.buffers[stored].tensor;
   if (const auto known = at_work_.find(t); known != at_work_.end()) return known->second;
-  auto buffer = describe(t, c_.sharding.layout(t), shapes_of(t, c_.sharding.layout(t)), body);
+  auto buffer = describe(t, body);
   const auto target = new_buffer(std::move(buffer), nullptr);
   emit_move(InstructionKind::Restore, stored, target, body);
   return at_work_[t] = target;
