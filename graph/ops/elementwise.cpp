@@ -201,7 +201,7 @@ OpSchema gradient_row(std::string_view name, std::string_view description) {
   row.infer = infer_float<F>;
   row.labels = elementwise_labels;
   row.work = work_per_result<F::flops>;
-  row.no_gradient = kPartOfGradient;
+  row.no_gradient = kSecondDerivative;
   return row;
 }
 

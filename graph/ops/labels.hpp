@@ -47,7 +47,23 @@ void require_step(const NodeView&, std::size_t operand);
 
 /// Why gradients have no gradient.
 inline constexpr std::string_view kSecondDerivative = "second derivatives are not taken";
-inline constexpr std::string_view kPartOfGradient = "part of a gradient; second derivatives are not supported";
+
+/// What a row says of its operands and results.
+struct RowFunctions {
+  std::vector<TensorType> (*infer)(const NodeView&) = nullptr;
+  SplitRule (*labels)(const NodeView&) = nullptr;
+  Work (*work)(const NodeView&) = nullptr;
+};
+/// A row that only backward passes have.
+[[nodiscard]] constexpr OpSchema backward_op(std::string_view name, std::string_view description, CostFamily family, RowFunctions of) {
+  return {.name = name,
+          .description = description,
+          .family = family,
+          .infer = of.infer,
+          .labels = of.labels,
+          .work = of.work,
+          .no_gradient = kSecondDerivative};
+}
 
 /// Bytes of all present operands and results: the least traffic of a row that touches everything once.
 [[nodiscard]] Bytes traffic(const NodeView&);

@@ -254,7 +254,7 @@ OpSchema element_loss_gradient(std::string_view name, std::string_view descripti
           .infer = infer_element_loss_gradient,
           .labels = elementwise_labels,
           .work = work_per_operand<kFlopsOfElement>,
-          .no_gradient = "second derivatives are not built"};
+          .no_gradient = kSecondDerivative};
 }
 
 const OpSchema kLossRows[] = {
@@ -274,13 +274,8 @@ const OpSchema kLossRows[] = {
      .labels = labels_cross_entropy,
      .work = work_of_sum,
      .gradient = gradient_cross_entropy},
-    {.name = "CrossEntropyGrad",
-     .description = "Derivative of CrossEntropySum by the scores, times operand 2.",
-     .family = CostFamily::Elementwise,
-     .infer = infer_cross_entropy_gradient,
-     .labels = labels_cross_entropy_gradient,
-     .work = work_per_operand<kFlopsOfLogit>,
-     .no_gradient = "second derivatives are not built"},
+    backward_op("CrossEntropyGrad", "Derivative of CrossEntropySum by the scores, times operand 2.", CostFamily::Elementwise,
+                {infer_cross_entropy_gradient, labels_cross_entropy_gradient, work_per_operand<kFlopsOfLogit>}),
     {.name = "CrossEntropyWeight",
      .description = "Sum of the class weights of all labels that are not ignored (their count without class weights).",
      .family = CostFamily::Reduction,

@@ -233,13 +233,8 @@ constexpr OpSchema kMatmulRows[] = {
      .labels = determinant_labels,
      .work = factorization_work,
      .gradient = determinant_gradient},
-    {.name = "DetGrad",
-     .description = "gradient of Det: (gradient, matrices), times the cofactors of each matrix",
-     .family = CostFamily::MatMul,
-     .infer = determinant_infer_gradient,
-     .labels = determinant_gradient_labels,
-     .work = factorization_work,
-     .no_gradient = kPartOfGradient},
+    backward_op("DetGrad", "gradient of Det: (gradient, matrices), times the cofactors of each matrix", CostFamily::MatMul,
+                {determinant_infer_gradient, determinant_gradient_labels, factorization_work}),
 };
 
 }  // namespace

@@ -151,13 +151,9 @@ const OpSchema kResizeRows[] = {
      .labels = window_labels,
      .work = resize_work,
      .gradient = resize_gradient},
-    {.name = "ResizeGrad",
-     .description = "Gradient of Resize: each element goes back to those it was made of; 'shape' has the trailing sizes of the result.",
-     .family = CostFamily::Movement,
-     .infer = infer_resize_gradient,
-     .labels = window_labels,
-     .work = resize_work,
-     .no_gradient = kSecondDerivative},
+    backward_op("ResizeGrad",
+                "Gradient of Resize: each element goes back to those it was made of; 'shape' has the trailing sizes of the result.",
+                CostFamily::Movement, {infer_resize_gradient, window_labels, resize_work}),
     {.name = "Pad",
      .description =
          "Puts elements around the trailing axes: a constant 'value', or reflected, edge or wrapped ones; negative 'pads' cut off.",
@@ -165,12 +161,8 @@ const OpSchema kResizeRows[] = {
      .infer = infer_pad,
      .labels = window_labels,
      .gradient = pad_gradient},
-    {.name = "PadGrad",
-     .description = "Gradient of Pad: padding goes back to the element it repeated; 'shape' has the trailing sizes of the result.",
-     .family = CostFamily::Movement,
-     .infer = infer_pad_gradient,
-     .labels = window_labels,
-     .no_gradient = kSecondDerivative},
+    backward_op("PadGrad", "Gradient of Pad: padding goes back to the element it repeated; 'shape' has the trailing sizes of the result.",
+                CostFamily::Movement, {infer_pad_gradient, window_labels}),
 };
 
 }  // namespace

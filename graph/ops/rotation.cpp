@@ -78,7 +78,7 @@ constexpr OpSchema kRotationRows[] = {
      .infer = infer_rotary,
      .labels = rotary_labels,
      .work = work_per_result<3>,
-     .no_gradient = kPartOfGradient,
+     .no_gradient = kSecondDerivative,
      .linear = LinearIn::First},
 };
 

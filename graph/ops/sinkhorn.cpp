@@ -52,13 +52,8 @@ constexpr OpSchema kSinkhornRows[] = {
      .labels = sinkhorn_labels,
      .work = sinkhorn_work,
      .gradient = sinkhorn_gradient},
-    {.name = "SinkhornGrad",
-     .description = "gradient of Sinkhorn: (gradient, matrices)",
-     .family = CostFamily::Normalization,
-     .infer = infer_sinkhorn_gradient,
-     .labels = sinkhorn_labels,
-     .work = sinkhorn_work,
-     .no_gradient = kPartOfGradient},
+    backward_op("SinkhornGrad", "gradient of Sinkhorn: (gradient, matrices)", CostFamily::Normalization,
+                {infer_sinkhorn_gradient, sinkhorn_labels, sinkhorn_work}),
 };
 
 }  // namespace
