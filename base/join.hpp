@@ -1,9 +1,10 @@
 #pragma once
-// Texts in a row, as sentences list them.
+// Texts in a row, as sentences and options list them.
 
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rehearsal {
 
@@ -18,6 +19,17 @@ template <class Range, class Text = std::identity>
     all += std::invoke(text, element);
   }
   return all;
+}
+
+/// What stands before, between and behind the separators: "a,,b" has three parts, the second one empty.
+[[nodiscard]] inline std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts{""};
+  for (const char c : text)
+    if (c == separator)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  return parts;
 }
 
 }  // namespace rehearsal

@@ -2,9 +2,9 @@
 
 #include <cmath>
 #include <set>
-#include <sstream>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
 
@@ -14,13 +14,6 @@ namespace {
 constexpr const char* kForm = "write RANK[,alpha=A][,targets=GLOB+GLOB], for example --lora 16,alpha=32,targets=*q_proj*+*v_proj*";
 
 [[noreturn]] void refuse(const std::string& text, const std::string& part) { throw BadInput("--lora " + text, "'" + part + "': " + kForm); }
-
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> parts;
-  std::istringstream in(text);
-  for (std::string part; std::getline(in, part, at);) parts.push_back(part);
-  return parts;
-}
 
 }  // namespace
 
@@ -48,7 +41,6 @@ graph::AdapterOptions parse_adapters(const std::string& text) {
       refuse(text, parts[i]);
     }
   }
-  if (parts.empty()) refuse(text, text);
   return options;
 }
 

@@ -84,10 +84,7 @@ DatasetOption read_dataset_keys(const std::string& text) {
   DatasetOption dataset;
   dataset.facts.requests = 0;  // files, until all is read
   std::vector<std::string_view> given;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const auto comma = std::min(text.find(',', begin), text.size());
-    const auto item = text.substr(begin, comma - begin);
-    begin = comma + 1;
+  for (const auto& item : split(text, ',')) {
     const auto equals = item.find('=');
     if (equals == std::string::npos)
       throw BadInput("\"" + item + "\" is no KEY=VALUE; write for example samples=1.28M,bytes=110kB,decode=jpeg:500x375");

@@ -9,6 +9,7 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "base/parse_number.hpp"
 #include "base/statistics.hpp"
 #include "cli/assessment_json.hpp"
@@ -42,16 +43,13 @@ double accuracy_of(const std::string& text) {
 /// "512:4800,1024:2700": a batch, and the steps that it took.
 std::vector<Reached> reached_by(const std::string& text) {
   std::vector<Reached> all;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const auto comma = std::min(text.find(',', begin), text.size());
-    const auto one = text.substr(begin, comma - begin);
+  for (const auto& one : split(text, ',')) {
     const auto colon = std::min(one.find(':'), one.size());
     const auto batch = parse_number<double>(std::string_view(one).substr(0, colon)),
                steps = colon < one.size() ? parse_number<double>(std::string_view(one).substr(colon + 1)) : std::nullopt;
     if (!batch || !steps || !(*batch >= 1) || !(*steps > 0) || !std::isfinite(*batch * *steps))
       throw BadInput("--reached " + text, "write BATCH:STEPS of every training, as in 512:4800,1024:2700");
     all.push_back({*batch, *steps});
-    begin = comma + 1;
   }
   return all;
 }

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/join.hpp"
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
 #include "cli/counts.hpp"
@@ -183,13 +184,8 @@ class Varied {
 
 std::vector<std::string> listed_values(const std::string& asked, const std::string& text) {
   if (const auto dots = text.find(".."); dots != std::string::npos) return doubled(asked, text.substr(0, dots), text.substr(dots + 2));
-  std::vector<std::string> values;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const auto comma = std::min(text.find(',', begin), text.size());
-    if (comma == begin) throw BadInput(asked, "has an empty value");
-    values.push_back(text.substr(begin, comma - begin));
-    begin = comma + 1;
-  }
+  auto values = split(text, ',');
+  if (std::ranges::find(values, "") != values.end()) throw BadInput(asked, "has an empty value");
   return values;
 }
 

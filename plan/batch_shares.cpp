@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "base/parse_number.hpp"
 #include "plan/block.hpp"
 #include "plan/plan_keys.hpp"
@@ -41,16 +42,13 @@ std::vector<std::int64_t> apportioned(std::int64_t total, const std::vector<doub
 
 std::vector<std::int64_t> shares_in(const std::string& text) {
   std::vector<std::int64_t> shares;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const auto colon = std::min(text.find(':', begin), text.size());
-    const auto one = text.substr(begin, colon - begin);
+  for (const auto& one : split(text, ':')) {
     const auto by = one.find('x');
     const auto share = number_in(one.substr(0, by), kMostSamples);
     const auto replicas = by == std::string::npos ? 1 : number_in(one.substr(by + 1), kMostRanks);
     if (static_cast<std::int64_t>(shares.size()) + replicas > kMostRanks)
       throw BadInput("names more than " + std::to_string(kMostRanks) + " replicas");
     shares.insert(shares.end(), static_cast<std::size_t>(replicas), share);
-    begin = colon + 1;
   }
   return shares;
 }

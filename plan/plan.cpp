@@ -1,6 +1,7 @@
 #include "plan/plan.hpp"
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "plan/plan_keys.hpp"
 
 namespace rehearsal::plan {
@@ -29,11 +30,7 @@ PlanEntry parse_entry(const std::string& entry) {
 
 std::vector<PlanEntry> entries_of(const std::string& text) {
   std::vector<PlanEntry> entries;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const auto comma = std::min(text.find(',', begin), text.size());
-    entries.push_back(parse_entry(text.substr(begin, comma - begin)));
-    begin = comma + 1;
-  }
+  for (const auto& entry : split(text, ',')) entries.push_back(parse_entry(entry));
   return entries;
 }
 

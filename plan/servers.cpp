@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
 #include "plan/plan_keys.hpp"
@@ -16,13 +17,11 @@ constexpr std::string_view kAll = "all", kAt = "at:";
 /// "0+4"
 std::vector<int> replicas_in(std::string_view text) {
   std::vector<int> replicas;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const auto end = std::min(text.find('+', begin), text.size());
-    const auto number = parse_number<int>(text.substr(begin, end - begin));
+  for (const auto& one : split(text, '+')) {
+    const auto number = parse_number<int>(one);
     if (!number || *number < 0 || *number >= kMostRanks || (!replicas.empty() && *number <= replicas.back()))
       throw BadInput("must name replicas from 0 on in ascending order, as in at:0+4");
     replicas.push_back(*number);
-    begin = end + 1;
   }
   return replicas;
 }

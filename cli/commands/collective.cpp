@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "cli/collective_kinds.hpp"
 #include "cli/command.hpp"
 #include "cli/fidelity.hpp"
@@ -44,11 +45,7 @@ std::vector<Bytes> sizes_of(const std::string& text) {
     sizes.push_back(last);
     return sizes;
   }
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const auto comma = std::min(text.find(',', begin), text.size());
-    sizes.push_back(size_named(text.substr(begin, comma - begin)));
-    begin = comma + 1;
-  }
+  for (const auto& size : split(text, ',')) sizes.push_back(size_named(size));
   return sizes;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/arithmetic.hpp"
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "cli/collective_kinds.hpp"
 #include "cli/command_rows.hpp"
 #include "cli/vary.hpp"
@@ -218,11 +219,8 @@ constexpr ValueRow kValues[] = {
 
 Completions completions_in(std::string_view words) {
   Completions found;
-  for (std::size_t at = 0; at < words.size();) {
-    const auto comma = std::min(words.find(',', at), words.size());
-    found.push_back({std::string(words.substr(at, comma - at)), {}});
-    at = comma + 1;
-  }
+  if (words.empty()) return found;
+  for (auto& word : split(words, ',')) found.push_back({std::move(word), {}});
   return found;
 }
 

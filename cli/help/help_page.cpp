@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/join.hpp"
 #include "cli/text/wrap.hpp"
 #include "plan/plan_keys.hpp"
 #include "predict/frameworks/recipe.hpp"
@@ -106,12 +107,8 @@ std::string usage_of(const CLI::App& app, const std::string& command, const std:
 
 std::vector<std::string> examples_of(const CLI::App& app) {
   std::vector<std::string> examples;
-  std::string text = app.get_footer();
-  for (std::size_t at = 0; at < text.size();) {
-    const auto end = std::min(text.find('\n', at), text.size());
-    if (end > at) examples.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
+  for (auto& line : split(app.get_footer(), '\n'))
+    if (!line.empty()) examples.push_back(std::move(line));
   return examples;
 }
 

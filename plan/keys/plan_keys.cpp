@@ -22,17 +22,6 @@ std::int64_t whole_number(const std::string& text, std::int64_t low, std::int64_
   throw BadInput("must be a whole number from " + std::to_string(low) + " to " + std::to_string(high) + hint);
 }
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts{""};
-  for (const char c : text) {
-    if (c == separator)
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  }
-  return parts;
-}
-
 std::string one_of(const std::string& value, std::span<const std::string_view> names) {
   const Names known(names.begin(), names.end());
   if (const auto found = find_name(value, known)) return std::string(*found);

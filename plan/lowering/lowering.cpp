@@ -282,17 +282,12 @@ std::vector<MeshAxisInfo> mesh_of(const Plan& plan) {
   const std::string order = plan.order.find("spatial") == std::string::npos ? "spatial." + plan.order : plan.order;
   std::vector<MeshAxisInfo> axes;
   int stride = 1;
-  std::size_t start = 0;
-  while (start <= order.size()) {
-    const auto dot = std::min(order.find('.', start), order.size());
-    const auto word = std::string_view(order).substr(start, dot - start);
+  for (const auto& word : split(order, '.'))
     for (const auto& part : parts) {
       if (part.word != word || (part.size == 1 && part.axis != "dp")) continue;
       axes.push_back({std::string(part.axis), part.size, stride});
       stride *= part.size;
     }
-    start = dot + 1;
-  }
   return axes;
 }
 

@@ -5,6 +5,8 @@
 #include <cctype>
 #include <map>
 
+#include "base/join.hpp"
+
 namespace rehearsal::formats {
 namespace {
 
@@ -37,16 +39,13 @@ class Summation {
       if (std::isspace(static_cast<unsigned char>(c)) == 0) text.push_back(c);
     }
     const std::size_t arrow = text.find("->");
-    const std::string operands = text.substr(0, arrow);
-    std::size_t at = 0;
+    const auto operands = split(text.substr(0, arrow), ',');
     for (std::size_t i = 0; i < n_.input_count(); ++i) {
-      const std::size_t comma = std::min(operands.find(',', at), operands.size());
-      if (at > operands.size()) n_.fail("the equation '" + equation + "' has fewer terms than operands");
-      terms_.push_back(diagonal({n_.input(i), letters_of(operands.substr(at, comma - at), n_.rank(i))}));
+      if (i >= operands.size()) n_.fail("the equation '" + equation + "' has fewer terms than operands");
+      terms_.push_back(diagonal({n_.input(i), letters_of(operands[i], n_.rank(i))}));
       note_sizes(terms_.back());
-      at = comma + 1;
     }
-    if (at <= operands.size()) n_.fail("the equation '" + equation + "' has more terms than operands");
+    if (n_.input_count() < operands.size()) n_.fail("the equation '" + equation + "' has more terms than operands");
     result_ = arrow == std::string::npos ? implicit_result() : letters_of(text.substr(arrow + 2), std::string::npos);
     for (const char c : result_) {
       if (!sizes_.contains(c)) n_.fail("the equation '" + equation + "' has a letter in its result that no operand has");
