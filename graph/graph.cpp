@@ -13,6 +13,11 @@ void add_ids(Hasher& hasher, const std::vector<TensorId>& ids) {
 
 }  // namespace
 
+std::optional<double> number_of(const Tensor& tensor) {
+  if (tensor.role != TensorRole::Constant || !tensor.contents.known() || element_count(tensor.type.shape) != 1) return std::nullopt;
+  return read_reals(tensor.contents, tensor.type.shape, 0, 0).front();
+}
+
 TensorId Graph::find(const std::string& name) const {
   const auto found = by_name_.find(name);
   return found == by_name_.end() ? TensorId::None : found->second;

@@ -2,6 +2,7 @@
 // What is computed: an immutable, shape-inferred DAG of operators and tensors. It knows no hardware and no time.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -45,6 +46,9 @@ struct Tensor {
   Contents contents;                    ///< of inputs never; of parameters, constants, states and slots where known
   TensorId stored_in = TensorId::None;  ///< role Updated: the parameter, state or slot whose storage this overwrites
 };
+
+/// Of a known constant of one element.
+[[nodiscard]] std::optional<double> number_of(const Tensor&);
 
 struct Node {
   OpIndex op = 0;

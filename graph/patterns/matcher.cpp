@@ -19,12 +19,7 @@ const Node* PatternMatcher::made_by(TensorId t, std::string_view op) const {
   return is(node, op) && node.outputs[0] == t ? &node : nullptr;
 }
 
-std::optional<double> PatternMatcher::number(TensorId t) const {
-  if (t == TensorId::None) return std::nullopt;
-  const Tensor& tensor = graph_[t];
-  if (tensor.role != TensorRole::Constant || !tensor.contents.known() || element_count(tensor.type.shape) != 1) return std::nullopt;
-  return read_reals(tensor.contents, tensor.type.shape, 0, 0).at(0);
-}
+std::optional<double> PatternMatcher::number(TensorId t) const { return t == TensorId::None ? std::nullopt : number_of(graph_[t]); }
 
 std::optional<std::pair<TensorId, double>> PatternMatcher::with_number(const Node& node) const {
   for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {

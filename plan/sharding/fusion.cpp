@@ -131,11 +131,7 @@ class KernelFinder {
     return shape(t) == rows;
   }
 
-  [[nodiscard]] bool is_number(TensorId t, double value) const {
-    const graph::Tensor& c = g_[t];
-    return c.role == graph::TensorRole::Constant && c.contents.known() && graph::element_count(c.type.shape) == 1 &&
-           graph::read_reals(c.contents, c.type.shape, 0, 0).front() == value;
-  }
+  [[nodiscard]] bool is_number(TensorId t, double value) const { return graph::number_of(g_[t]) == value; }
 
   [[nodiscard]] std::size_t inside_operand(NodeId n) const {
     const auto& inputs = g_[n].inputs;
@@ -160,9 +156,9 @@ class KernelFinder {
   /// The value of an operand that is one known number.
   [[nodiscard]] double number(NodeId n, std::size_t operand) const {
     const graph::Tensor& t = g_[g_[n].inputs[operand]];
-    if (t.role != graph::TensorRole::Constant || !t.contents.known() || graph::element_count(t.type.shape) != 1)
-      throw FusionObstacle{named(n) + " reads " + t.name + ", which is no known number"};
-    return graph::read_reals(t.contents, t.type.shape, 0, 0).front();
+    const auto known = graph::number_of(t);
+    if (!known) throw FusionObstacle{named(n) + " reads " + t.name + ", which is no known number"};
+    return *known;
   }
 
   /// Downwards from the softmax to the product with values.
