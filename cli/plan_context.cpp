@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <tuple>
 #include <variant>
 
 #include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
+#include "base/short_number.hpp"
 #include "plan/plan_keys.hpp"
 
 namespace rehearsal::cli {
@@ -58,15 +58,10 @@ constexpr std::array kPlace{KeptSetting<P>{"platform", &P::platform}, KeptSettin
                             KeptSetting<P>{"devices", &P::devices}, KeptSetting<P>{"machine", &P::machine}};
 constexpr std::array kHow{KeptSetting<P>{"recipe", &P::recipe}, KeptSetting<P>{"imbalance", &P::imbalance}};
 
-std::string text_of(double number) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof text, number).ptr};  // the shortest that is read as the same number
-}
-
 struct Printed {
   std::vector<std::string> operator()(const std::string& text) const { return {text}; }
   std::vector<std::string> operator()(const std::vector<std::string>& texts) const { return texts; }
-  std::vector<std::string> operator()(const std::optional<double>& number) const { return {text_of(*number)}; }
+  std::vector<std::string> operator()(const std::optional<double>& number) const { return {shortest_number(*number)}; }
   std::vector<std::string> operator()(const std::optional<std::int64_t>& number) const { return {std::to_string(*number)}; }
   std::vector<std::string> operator()(std::uint64_t number) const { return {std::to_string(number)}; }
 };
@@ -106,7 +101,7 @@ plan::Words training_words(const ModelOptions& o) {
 
 std::string optimizer_text(const ModelOptions& o) {
   std::string text = o.optimizer;
-  for (const auto& [key, value] : o.hyperparameters) text += (text == o.optimizer ? ":" : ",") + key + "=" + text_of(value);
+  for (const auto& [key, value] : o.hyperparameters) text += (text == o.optimizer ? ":" : ",") + key + "=" + shortest_number(value);
   return text;
 }
 

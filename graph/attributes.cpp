@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "base/error.hpp"
+#include "base/short_number.hpp"
 
 namespace rehearsal::graph {
 namespace {
@@ -19,11 +19,7 @@ const T& expect(std::string_view key, const AttributeValue& value, std::size_t k
 }
 
 std::string text_of(std::int64_t value) { return std::to_string(value); }
-std::string text_of(double value) {
-  std::array<char, 32> buffer{};
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
-  return {buffer.data(), end};
-}
+std::string text_of(double value) { return shortest_number(value); }
 std::string text_of(const std::string& value) { return value; }
 template <class T>
 std::string text_of(const std::vector<T>& values) {

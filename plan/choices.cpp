@@ -1,13 +1,13 @@
 #include "plan/choices.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
+#include "base/short_number.hpp"
 #include "base/units.hpp"
 #include "plan/compressors.hpp"
 
@@ -37,24 +37,18 @@ std::string with_known_name(std::string_view text) {
   return std::string(find_name(given, Names(all.begin(), all.end())).value_or(given)) + std::string(text.substr(given.size()));
 }
 
-/// 0 when that is no number of blocks.
-int blocks_in(std::string_view text) {
-  constexpr int kMost = 1'000'000;
-  int blocks = 0;
-  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), blocks);
-  return fault == std::errc{} && end == text.data() + text.size() && blocks <= kMost ? std::max(0, blocks) : 0;
-}
-
 }  // namespace
 
 Recompute parse_recompute(std::string_view given) {
   const auto named = with_known_name<RecomputeRule>(given);
   const std::string_view text = named;
   constexpr std::string_view kFull = "full:";
+  constexpr int kMostBlocks = 1'000'000;
   if (text.starts_with(kFull)) {
-    const int blocks = blocks_in(text.substr(kFull.size()));
-    if (blocks == 0) throw BadInput("must have a number of blocks behind full:, 1 or more (full:4); full alone is all of them");
-    return {RecomputeRule::Full, 0, blocks};
+    const auto blocks = parse_number<int>(text.substr(kFull.size()));
+    if (!blocks || *blocks < 1 || *blocks > kMostBlocks)
+      throw BadInput("must have a number of blocks behind full:, 1 or more (full:4); full alone is all of them");
+    return {RecomputeRule::Full, 0, *blocks};
   }
   const auto& names = ChoiceNames<RecomputeRule>::kAll;
   if (const auto found = std::ranges::find(names, text); found != names.end())
@@ -83,12 +77,6 @@ std::optional<DType> Compression::type_on_the_way() const {
 }
 
 namespace {
-
-std::string shortest(double number) {
-  std::array<char, 32> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
-  return {digits.data(), end};
-}
 
 Compression with_setting(const CompressorRow& row, std::string_view text) {
   Compression compression{row.rule};
@@ -124,19 +112,15 @@ Compression parse_compression(std::string_view given) {
 
 std::string to_text(const Compression& compression) {
   std::string text(name(compression.rule));
-  if (compression.sparse() && compression.density != Compression::kUsualDensity) return text + ":" + shortest(compression.density);
+  if (compression.sparse() && compression.density != Compression::kUsualDensity) return text + ":" + shortest_number(compression.density);
   const auto* row = compressor(compression.rule);
-  return row != nullptr && !row->setting.empty() ? text + ":" + shortest(compression.setting) : text;
+  return row != nullptr && !row->setting.empty() ? text + ":" + shortest_number(compression.setting) : text;
 }
 
 namespace {
 
 // DiLoCo (Douillard et al. 2023, table 5): what they found best.
 constexpr double kUsualOuterRate = 0.7, kUsualOuterMomentum = 0.9, kMostOuterRate = 10;
-
-}  // namespace
-
-namespace {
 
 // EASGD (Zhang, Choromanska, LeCun 2015, section 5): what they took for every number of workers.
 constexpr double kUsualPull = 0.9;
@@ -180,8 +164,8 @@ OuterStep parse_outer_step(std::string_view text) {
 
 std::string to_text(const OuterStep& step) {
   std::string text(name(step.rule));
-  if (step.rule == OuterRule::Nesterov) text += ":" + shortest(step.rate) + ":" + shortest(step.momentum);
-  if (step.rule == OuterRule::Elastic) text += ":" + shortest(step.pull);
+  if (step.rule == OuterRule::Nesterov) text += ":" + shortest_number(step.rate) + ":" + shortest_number(step.momentum);
+  if (step.rule == OuterRule::Elastic) text += ":" + shortest_number(step.pull);
   return text;
 }
 

@@ -1,12 +1,11 @@
 #include "exchange/frameworks/export_rules.hpp"
 
-#include <charconv>
-
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "base/names.hpp"
+#include "base/short_number.hpp"
 #include "plan/batch_shares.hpp"
 #include "plan/plan_keys.hpp"
 #include "plan/schedules/model_chunks.hpp"
@@ -18,11 +17,7 @@ double TrainingJob::optimizer_value(std::string_view name) const {
   return found == optimizer.values.end() ? 0 : found->second;
 }
 
-std::string digits(double value) {
-  std::array<char, 32> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
-  return {text.data(), end};
-}
+std::string digits(double value) { return shortest_number(value); }
 
 std::string nested_json(const Sheet& sheet) {
   nlohmann::ordered_json document = nlohmann::ordered_json::object();
