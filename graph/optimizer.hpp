@@ -58,11 +58,11 @@ struct UpdateOperands {
 };
 
 struct OptimizerRow {
-  std::string_view name;
-  std::string_view description;
+  std::string_view name = {};
+  std::string_view description = {};
   std::string_view op;  ///< operator row of its update node: (parameter, gradient, step, slots...) -> (parameter, slots...)
-  std::span<const OptimizerParameter> parameters;
-  std::span<const OptimizerSlot> slots;
+  std::span<const OptimizerParameter> parameters = {};
+  std::span<const OptimizerSlot> slots = {};
   bool counts_steps = false;
   Attributes fixed = {};  ///< attributes of the update node besides the hyperparameters
   /// Adds the nodes of one parameter's update and returns (new parameter, new slots...); nullptr: one node of row `op`.

@@ -130,13 +130,7 @@ const OptimizerRow kShampooOfRows = of_one_side(kShampooOfRowsSlots, build_shamp
 const OptimizerRow kSoapOfColumns = of_one_side(kSoapOfColumnsSlots, build_soap, has_short_columns, kAdamwOfOthers);
 const OptimizerRow kSoapOfRows = of_one_side(kSoapOfRowsSlots, build_soap, has_short_rows, kSoapOfColumns);
 
-OptimizerRow sgd_of_others() {
-  OptimizerRow row;
-  row.op = "SgdUpdate";
-  row.slots = kMomentum;
-  return row;
-}
-const OptimizerRow kSgdOfOthers = sgd_of_others();
+const OptimizerRow kSgdOfOthers{.op = "SgdUpdate", .slots = kMomentum};
 
 const OptimizerRow kOptimizersRows[] = {
     {"sgd", "stochastic gradient descent with momentum", "SgdUpdate", kSgd, kMomentum},
@@ -159,15 +153,14 @@ const OptimizerRow kOptimizersRows[] = {
     {"asgd", "SGD with a falling rate, whose average is kept beside", "AsgdUpdate", kAsgd, kAsgdSlots, true},
     {"lars", "SGD whose rate follows |parameter| / |gradient| of each tensor", "LarsUpdate", kLars, kMomentum, false, {}, build_lars, 2},
     {"lamb", "Adam whose rate follows |parameter| / |direction| of each tensor", "LambUpdate", kLamb, kMoments, true, {}, build_lamb, 3},
-    {"novograd",
-     "gradient over the smoothed norm of each tensor, with momentum",
-     "NovogradUpdate",
-     kNovograd,
-     kMoments,
-     true,
-     {},
-     build_novograd,
-     1},
+    {.name = "novograd",
+     .description = "gradient over the smoothed norm of each tensor, with momentum",
+     .op = "NovogradUpdate",
+     .parameters = kNovograd,
+     .slots = kMoments,
+     .counts_steps = true,
+     .build = build_novograd,
+     .extra_passes = 1},
     {"lion", "the sign of a momentum between gradient and average", "LionUpdate", kLion, kLionSlots},
     {"adafactor",
      "gradient over the root of a second moment that is kept as sums of rows and columns",
@@ -180,88 +173,68 @@ const OptimizerRow kOptimizersRows[] = {
      6,  // the gradient for both sums, the direction written and read twice, the norm of the parameter
      has_two_sides,
      &kAdafactorOfVectors},
-    {"schedule-free-sgd",
-     "SGD whose average is evaluated, in place of a schedule of the rate",
-     "ScheduleFreeSgdUpdate",
-     kScheduleFreeSgd,
-     kAveraged,
-     false,
-     {},
-     build_schedule_free_sgd,
-     0,
-     nullptr,
-     nullptr,
-     nullptr,
-     "momentum"},
-    {"schedule-free-adamw",
-     "AdamW whose average is evaluated, in place of a schedule of the rate",
-     "ScheduleFreeAdamwUpdate",
-     kScheduleFreeAdamw,
-     kAveragedMoments,
-     true,
-     {},
-     build_schedule_free_adamw,
-     0,
-     nullptr,
-     nullptr,
-     nullptr,
-     "beta1"},
-    {"muon",
-     "orthogonalized momentum for hidden matrices, AdamW for all other parameters",
-     "MuonUpdate",
-     kMuon,
-     kMuonSlots,
-     false,
-     {},
-     build_muon,
-     12,  // direction and norm; five iterations in 16 bits that read the matrix twice and write it once
-     is_hidden_matrix,
-     &kAdamwOfOthers,
-     muon_flops},
-    {"shampoo",
-     "gradients of hidden matrices times inverse roots of their second moments by rows and by columns, AdamW for all other parameters",
-     "MuonUpdate",
-     kShampoo,
-     kShampooSlots,
-     true,
-     {},
-     build_shampoo,
-     8,  // both moments, the momentum, two products, the norm, the direction
-     has_short_sides,
-     &kShampooOfRows,
-     nullptr,
-     {},
-     true},
-    {"soap",
-     "Adam of hidden matrices in the eigenbases of their second moments by rows and by columns, AdamW for all other parameters",
-     "SoapDirection",
-     kSoap,
-     kSoapSlots,
-     true,
-     {},
-     build_soap,
-     12,  // both moments, the momentum, four products before and two behind the direction
-     has_short_sides,
-     &kSoapOfRows,
-     nullptr,
-     {},
-     true},
-    {"kfac",
-     "gradients of products and convolutions times inverses of their factors' second moments, SGD for all other parameters",
-     "SgdUpdate",
-     kKfac,
-     kKfacSlots,
-     true,
-     {},
-     build_kfac,
-     8,  // both products, the divergence and the clipped direction
-     is_one_product,
-     &kSgdOfOthers,
-     nullptr,
-     {},
-     true,
-     true,
-     begin_kfac},
+    {.name = "schedule-free-sgd",
+     .description = "SGD whose average is evaluated, in place of a schedule of the rate",
+     .op = "ScheduleFreeSgdUpdate",
+     .parameters = kScheduleFreeSgd,
+     .slots = kAveraged,
+     .build = build_schedule_free_sgd,
+     .average_share = "momentum"},
+    {.name = "schedule-free-adamw",
+     .description = "AdamW whose average is evaluated, in place of a schedule of the rate",
+     .op = "ScheduleFreeAdamwUpdate",
+     .parameters = kScheduleFreeAdamw,
+     .slots = kAveragedMoments,
+     .counts_steps = true,
+     .build = build_schedule_free_adamw,
+     .average_share = "beta1"},
+    {.name = "muon",
+     .description = "orthogonalized momentum for hidden matrices, AdamW for all other parameters",
+     .op = "MuonUpdate",
+     .parameters = kMuon,
+     .slots = kMuonSlots,
+     .build = build_muon,
+     .extra_passes = 12,  // direction and norm; five iterations in 16 bits that read the matrix twice and write it once
+     .takes = is_hidden_matrix,
+     .others = &kAdamwOfOthers,
+     .product_flops = muon_flops},
+    {.name = "shampoo",
+     .description =
+         "gradients of hidden matrices times inverse roots of their second moments by rows and by columns, AdamW for all other parameters",
+     .op = "MuonUpdate",
+     .parameters = kShampoo,
+     .slots = kShampooSlots,
+     .counts_steps = true,
+     .build = build_shampoo,
+     .extra_passes = 8,  // both moments, the momentum, two products, the norm, the direction
+     .takes = has_short_sides,
+     .others = &kShampooOfRows,
+     .decomposes = true},
+    {.name = "soap",
+     .description =
+         "Adam of hidden matrices in the eigenbases of their second moments by rows and by columns, AdamW for all other parameters",
+     .op = "SoapDirection",
+     .parameters = kSoap,
+     .slots = kSoapSlots,
+     .counts_steps = true,
+     .build = build_soap,
+     .extra_passes = 12,  // both moments, the momentum, four products before and two behind the direction
+     .takes = has_short_sides,
+     .others = &kSoapOfRows,
+     .decomposes = true},
+    {.name = "kfac",
+     .description = "gradients of products and convolutions times inverses of their factors' second moments, SGD for all other parameters",
+     .op = "SgdUpdate",
+     .parameters = kKfac,
+     .slots = kKfacSlots,
+     .counts_steps = true,
+     .build = build_kfac,
+     .extra_passes = 8,  // both products, the divergence and the clipped direction
+     .takes = is_one_product,
+     .others = &kSgdOfOthers,
+     .decomposes = true,
+     .sees_products = true,
+     .begin = begin_kfac},
 };
 
 /// Which values an equation makes sense for.
@@ -273,13 +246,11 @@ struct ValueRule {
 /// Momentum and the betas are below 1, and above 0 where they are the share of an average.
 ValueRule rule_of(const OptimizerRow& row, std::string_view name) {
   if (name == row.average_share) return {"between 0 and 1", [](double x) { return x > 0 && x < 1; }};
-  if (name == "momentum" || name == "beta1" || name == "beta2" || name == "alpha")
-    return {"in [0, 1)", [](double x) { return x >= 0 && x < 1; }};
-  if (name == "rho" || name == "eta_minus") return {"in [0, 1)", [](double x) { return x >= 0 && x < 1; }};
+  constexpr std::string_view kShares[] = {"momentum", "beta1", "beta2", "alpha", "rho", "eta_minus", "factor_decay"};
+  constexpr std::string_view kPositive[] = {"step_min", "step_max", "damping", "kl_clip"};
+  if (std::ranges::find(kShares, name) != std::end(kShares)) return {"in [0, 1)", [](double x) { return x >= 0 && x < 1; }};
+  if (std::ranges::find(kPositive, name) != std::end(kPositive)) return {"above 0 and finite", [](double x) { return x > 0; }};
   if (name == "eta_plus") return {"at least 1 and finite", [](double x) { return x >= 1; }};
-  if (name == "step_min" || name == "step_max") return {"above 0 and finite", [](double x) { return x > 0; }};
-  if (name == "factor_decay") return {"in [0, 1)", [](double x) { return x >= 0 && x < 1; }};
-  if (name == "damping" || name == "kl_clip") return {"above 0 and finite", [](double x) { return x > 0; }};
   if (name == "basis_eps") return {"above 0 and finite: a matrix of fewer ranks than rows has many bases", [](double x) { return x > 0; }};
   if (name == "interval" || name == "factor_interval")
     return {"a whole number of steps from 1 to a million", [](double x) { return x >= 1 && x == std::floor(x) && x <= 1e6; }};
