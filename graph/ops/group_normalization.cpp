@@ -127,13 +127,10 @@ void apply_gradient(GradientContext& context) {
 }
 
 const OpSchema kGroupNormalizationRows[] = {
-    {.name = "GroupNormSums",
-     .description = "Sum and sum of squares of each sample's channel groups over their channels and spatial axes: [2, n, groups] in f64.",
-     .family = CostFamily::Normalization,
-     .infer = infer_sums,
-     .labels = sums_labels,
-     .work = work_per_operand<3>,
-     .no_gradient = "the gradient through the statistics is part of GroupNormApply's"},
+    without_gradient("GroupNormSums",
+                     "Sum and sum of squares of each sample's channel groups over their channels and spatial axes: [2, n, groups] in f64.",
+                     CostFamily::Normalization, {infer_sums, sums_labels, work_per_operand<3>},
+                     "the gradient through the statistics is part of GroupNormApply's"),
     {.name = "GroupNormApply",
      .description = "(X - mean) / sqrt(var + epsilon) * scale + bias, with mean and var of X's sample and channel group.",
      .family = CostFamily::Normalization,
@@ -142,15 +139,15 @@ const OpSchema kGroupNormalizationRows[] = {
      .labels = apply_labels,
      .work = work_per_operand<2>,
      .gradient = apply_gradient},
-    backward_op("GroupNormGradSums", "Per sample and group: sum of scale * dY, and of that times the normalized X: [2, n, groups] in f64.",
-                CostFamily::Normalization,
-                {infer_grad_sums_of_group_normalization, grad_sums_labels_of_group_normalization, work_per_operand<6>}),
-    backward_op("GroupNormGradInput", "Gradient of group normalization for X, including the path through its statistics.",
-                CostFamily::Normalization,
-                {infer_grad_input_of_group_normalization, grad_input_labels_of_group_normalization, work_per_operand<6>}),
-    backward_op("GroupNormGradParameters", "Gradients of group normalization for scale and bias: sums over batch and spatial axes.",
-                CostFamily::Normalization,
-                {infer_grad_parameters_of_group_normalization, grad_parameters_labels_of_group_normalization, work_per_operand<6>}),
+    without_gradient(
+        "GroupNormGradSums", "Per sample and group: sum of scale * dY, and of that times the normalized X: [2, n, groups] in f64.",
+        CostFamily::Normalization, {infer_grad_sums_of_group_normalization, grad_sums_labels_of_group_normalization, work_per_operand<6>}),
+    without_gradient("GroupNormGradInput", "Gradient of group normalization for X, including the path through its statistics.",
+                     CostFamily::Normalization,
+                     {infer_grad_input_of_group_normalization, grad_input_labels_of_group_normalization, work_per_operand<6>}),
+    without_gradient("GroupNormGradParameters", "Gradients of group normalization for scale and bias: sums over batch and spatial axes.",
+                     CostFamily::Normalization,
+                     {infer_grad_parameters_of_group_normalization, grad_parameters_labels_of_group_normalization, work_per_operand<6>}),
 };
 
 }  // namespace

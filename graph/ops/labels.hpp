@@ -54,15 +54,16 @@ struct RowFunctions {
   SplitRule (*labels)(const NodeView&) = nullptr;
   Work (*work)(const NodeView&) = nullptr;
 };
-/// A row that only backward passes have.
-[[nodiscard]] constexpr OpSchema backward_op(std::string_view name, std::string_view description, CostFamily family, RowFunctions of) {
+/// A row that no gradient flows through: of backward passes, where `why` is left out.
+[[nodiscard]] constexpr OpSchema without_gradient(std::string_view name, std::string_view description, CostFamily family, RowFunctions of,
+                                                  std::string_view why = kSecondDerivative) {
   return {.name = name,
           .description = description,
           .family = family,
           .infer = of.infer,
           .labels = of.labels,
           .work = of.work,
-          .no_gradient = kSecondDerivative};
+          .no_gradient = why};
 }
 
 /// Bytes of all present operands and results: the least traffic of a row that touches everything once.

@@ -258,13 +258,8 @@ OpSchema element_loss_gradient(std::string_view name, std::string_view descripti
 }
 
 const OpSchema kLossRows[] = {
-    {.name = "LogSumExp",
-     .description = "Logarithm of the sum over the attribute axis of exponentials, in f64.",
-     .family = CostFamily::Reduction,
-     .infer = infer_log_sum_exp,
-     .labels = labels_log_sum_exp,
-     .work = work_per_operand<kFlopsOfLogit>,
-     .no_gradient = "it is part of CrossEntropyGrad"},
+    without_gradient("LogSumExp", "Logarithm of the sum over the attribute axis of exponentials, in f64.", CostFamily::Reduction,
+                     {infer_log_sum_exp, labels_log_sum_exp, work_per_operand<kFlopsOfLogit>}, "it is part of CrossEntropyGrad"),
     {.name = "CrossEntropySum",
      .description =
          "Sum over all labels t of w[t] (total - x[t]), ignored labels left out; operands x, t, w, total = LogSumExp(x). Without "
@@ -274,8 +269,8 @@ const OpSchema kLossRows[] = {
      .labels = labels_cross_entropy,
      .work = work_of_sum,
      .gradient = gradient_cross_entropy},
-    backward_op("CrossEntropyGrad", "Derivative of CrossEntropySum by the scores, times operand 2.", CostFamily::Elementwise,
-                {infer_cross_entropy_gradient, labels_cross_entropy_gradient, work_per_operand<kFlopsOfLogit>}),
+    without_gradient("CrossEntropyGrad", "Derivative of CrossEntropySum by the scores, times operand 2.", CostFamily::Elementwise,
+                     {infer_cross_entropy_gradient, labels_cross_entropy_gradient, work_per_operand<kFlopsOfLogit>}),
     {.name = "CrossEntropyWeight",
      .description = "Sum of the class weights of all labels that are not ignored (their count without class weights).",
      .family = CostFamily::Reduction,

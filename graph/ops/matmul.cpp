@@ -233,8 +233,8 @@ constexpr OpSchema kMatmulRows[] = {
      .labels = determinant_labels,
      .work = factorization_work,
      .gradient = determinant_gradient},
-    backward_op("DetGrad", "gradient of Det: (gradient, matrices), times the cofactors of each matrix", CostFamily::MatMul,
-                {determinant_infer_gradient, determinant_gradient_labels, factorization_work}),
+    without_gradient("DetGrad", "gradient of Det: (gradient, matrices), times the cofactors of each matrix", CostFamily::MatMul,
+                     {determinant_infer_gradient, determinant_gradient_labels, factorization_work}),
 };
 
 }  // namespace

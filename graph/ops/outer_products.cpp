@@ -54,15 +54,11 @@ Work work_of_outer_products(const NodeView& node) {
 }
 
 constexpr OpSchema kOuterProductRows[] = {
-    {.name = "OuterProducts",
-     .description =
-         "(x, step): scale times the sum of f fᵀ over all positions, f being the last dimension or, with 'kernel_shape', what a window of "
-         "an image [n, c, spatial] has under it; in every interval-th step, else zeros",
-     .family = CostFamily::MatMul,
-     .infer = infer_outer_products,
-     .labels = labels_of_outer_products,
-     .work = work_of_outer_products,
-     .no_gradient = "it belongs to the update"},
+    without_gradient(
+        "OuterProducts",
+        "(x, step): scale times the sum of f fᵀ over all positions, f being the last dimension or, with 'kernel_shape', what a window of "
+        "an image [n, c, spatial] has under it; in every interval-th step, else zeros",
+        CostFamily::MatMul, {infer_outer_products, labels_of_outer_products, work_of_outer_products}, "it belongs to the update"),
 };
 
 }  // namespace

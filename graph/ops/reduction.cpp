@@ -226,13 +226,8 @@ std::vector<Value> evaluate_cumsum(const NodeView& node, ReductionOperands input
 }
 
 constexpr OpSchema position_row(std::string_view name, std::string_view description) {
-  return {.name = name,
-          .description = description,
-          .family = CostFamily::Reduction,
-          .infer = infer_position,
-          .labels = position_labels,
-          .work = work_per_operand<1>,
-          .no_gradient = "a position has no gradient"};
+  return without_gradient(name, description, CostFamily::Reduction, {infer_position, position_labels, work_per_operand<1>},
+                          "a position has no gradient");
 }
 
 constexpr OpSchema kReductionRows[] = {
@@ -269,8 +264,8 @@ constexpr OpSchema kReductionRows[] = {
      .work = work_per_operand<1>,
      .gradient = product_gradient,
      .evaluate = evaluate_product},
-    backward_op("ReduceProdGrad", "gradient of ReduceProd: (gradient with the reduced dimensions 1, operand)", CostFamily::Reduction,
-                {infer_product_gradient, product_gradient_labels}),
+    without_gradient("ReduceProdGrad", "gradient of ReduceProd: (gradient with the reduced dimensions 1, operand)", CostFamily::Reduction,
+                     {infer_product_gradient, product_gradient_labels}),
     position_row("ArgMax", "position of the maximum along the attribute axis; select_last_index picks the last of equals"),
     position_row("ArgMin", "position of the minimum along the attribute axis; select_last_index picks the last of equals"),
     {.name = "CumSum",

@@ -151,9 +151,9 @@ const OpSchema kResizeRows[] = {
      .labels = window_labels,
      .work = resize_work,
      .gradient = resize_gradient},
-    backward_op("ResizeGrad",
-                "Gradient of Resize: each element goes back to those it was made of; 'shape' has the trailing sizes of the result.",
-                CostFamily::Movement, {infer_resize_gradient, window_labels, resize_work}),
+    without_gradient("ResizeGrad",
+                     "Gradient of Resize: each element goes back to those it was made of; 'shape' has the trailing sizes of the result.",
+                     CostFamily::Movement, {infer_resize_gradient, window_labels, resize_work}),
     {.name = "Pad",
      .description =
          "Puts elements around the trailing axes: a constant 'value', or reflected, edge or wrapped ones; negative 'pads' cut off.",
@@ -161,8 +161,9 @@ const OpSchema kResizeRows[] = {
      .infer = infer_pad,
      .labels = window_labels,
      .gradient = pad_gradient},
-    backward_op("PadGrad", "Gradient of Pad: padding goes back to the element it repeated; 'shape' has the trailing sizes of the result.",
-                CostFamily::Movement, {infer_pad_gradient, window_labels}),
+    without_gradient("PadGrad",
+                     "Gradient of Pad: padding goes back to the element it repeated; 'shape' has the trailing sizes of the result.",
+                     CostFamily::Movement, {infer_pad_gradient, window_labels}),
 };
 
 }  // namespace

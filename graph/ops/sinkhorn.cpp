@@ -52,8 +52,8 @@ constexpr OpSchema kSinkhornRows[] = {
      .labels = sinkhorn_labels,
      .work = sinkhorn_work,
      .gradient = sinkhorn_gradient},
-    backward_op("SinkhornGrad", "gradient of Sinkhorn: (gradient, matrices)", CostFamily::Normalization,
-                {infer_sinkhorn_gradient, sinkhorn_labels, sinkhorn_work}),
+    without_gradient("SinkhornGrad", "gradient of Sinkhorn: (gradient, matrices)", CostFamily::Normalization,
+                     {infer_sinkhorn_gradient, sinkhorn_labels, sinkhorn_work}),
 };
 
 }  // namespace

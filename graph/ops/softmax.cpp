@@ -45,10 +45,10 @@ constexpr OpSchema kSoftmaxRows[] = {
      .labels = softmax_labels,
      .work = work_per_result<kSoftmaxFlops>,
      .gradient = softmax_gradient<kLogSoftmaxGrad>},
-    backward_op(kSoftmaxGrad, "gradient of Softmax: (gradient, result)", CostFamily::Normalization,
-                {infer_softmax_gradient, softmax_labels, work_per_result<4>}),
-    backward_op(kLogSoftmaxGrad, "gradient of LogSoftmax: (gradient, result)", CostFamily::Normalization,
-                {infer_softmax_gradient, softmax_labels, work_per_result<4>}),
+    without_gradient(kSoftmaxGrad, "gradient of Softmax: (gradient, result)", CostFamily::Normalization,
+                     {infer_softmax_gradient, softmax_labels, work_per_result<4>}),
+    without_gradient(kLogSoftmaxGrad, "gradient of LogSoftmax: (gradient, result)", CostFamily::Normalization,
+                     {infer_softmax_gradient, softmax_labels, work_per_result<4>}),
 };
 
 }  // namespace
