@@ -1,6 +1,5 @@
 #include "graph/zoo/delta_rule.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/error.hpp"
@@ -11,16 +10,10 @@ namespace {
 
 /// Letters of shapes: b batch, g heads of keys, r heads of values that share one, l chunks, q tokens of a chunk, n features of a key,
 /// p of a value.
-class DeltaChunks {
+class DeltaChunks : ChunkedLayer {
  public:
   DeltaChunks(Layers& layers, std::string name, const Shape& x, const DeltaRule& d)
-      : layers_(layers),
-        name_(std::move(name)),
-        d_(d),
-        batch_(x[0]),
-        chunk_(std::min(d.chunk, x[1])),
-        chunks_(x[1] / chunk_),
-        shared_(d.heads / d.key_heads) {}
+      : ChunkedLayer(layers, std::move(name), x, d.chunk, d.heads / d.key_heads), d_(d) {}
 
   /// Queries and keys [b, seq, g n], values [b, seq, g r p], strengths and decays [b, seq, g r] to [b, seq, g r, p].
   TensorId build(const std::vector<TensorId>& qkv, TensorId strength, TensorId decay) {
@@ -29,8 +22,8 @@ class DeltaChunks {
     const TensorId k = unit(".k", by_head(".k", qkv[1], 1, d_.key_width), 1 / std::sqrt(n));  // [b, g, 1, l, q, n]
     const TensorId v = by_head(".v", qkv[2], shared_, d_.width);                              // [b, g, r, l, q, p]
     const TensorId b = by_head(".strengths", strength, shared_, 1);                           // [b, g, r, l, q, 1]
-    const TensorId sums = layers_.node(name_ + ".sums", "CumSum", {by_head(".decays", decay, shared_, 1)}, {{"axis", std::int64_t{4}}});
-    const TensorId between = decays(layers_, name_ + ".decay", sums, turned(".sums.turned", sums), Triangle::WithDiagonal);
+    const TensorId sums = cumulated(by_head(".decays", decay, shared_, 1));
+    const TensorId between = decay_between(sums);
     const TensorId k_turned = turned(".k.turned", k);
     // (I + L) U = b V: what each token adds, without what the tokens before it in the chunk have put under its key.
     const TensorId alike = times(".system", times(".alike.decayed", product(".alike", k, k_turned), between), b);
@@ -54,10 +47,6 @@ class DeltaChunks {
     return layers_.reshape(name_ + ".flat", layers_.transpose(name_ + ".joined", y, {0, 3, 4, 1, 2, 5}),
                            {batch_, chunks_ * chunk_, d_.heads, d_.width});
   }
-  TensorId turned(const std::string& part, TensorId t) { return layers_.transpose(name_ + part, t, {0, 1, 2, 3, 5, 4}); }
-  TensorId exp(const std::string& part, TensorId t) { return layers_.node(name_ + part, "Exp", {t}); }
-  TensorId times(const std::string& part, TensorId a, TensorId b) { return layers_.multiply(name_ + part, a, b); }
-  TensorId product(const std::string& part, TensorId a, TensorId b) { return layers_.matmul(name_ + part, a, b); }
   TensorId solved(const std::string& part, TensorId system, TensorId columns) {
     return layers_.node(name_ + part, "TriangularSolve", {system, columns});
   }
@@ -73,16 +62,13 @@ class DeltaChunks {
 
   /// What tokens add, given the states before them, and the states that enter the chunks.
   std::vector<TensorId> hand_on(TensorId k, TensorId sums, TensorId u, TensorId w) {
-    const TensorId last = layers_.split(name_ + ".ends", sums, 4, {chunk_ - 1, 1}).back();  // [b, g, r, l, 1, 1]
-    const TensorId left = exp(".to_end", layers_.node(name_ + ".left", "Sub", {last, sums}));
+    const TensorId last = last_of_chunk(sums);  // [b, g, r, l, 1, 1]
+    const TensorId left = exp(".to_end", difference(".left", last, sums));
     return layers_.builder().add("DeltaScan", {w, times(".kept", k, left), u, exp(".chunk.decay", last)}, {},
                                  {name_ + ".states", Phase::Forward, NodeId::None, {}});
   }
 
-  Layers& layers_;
-  std::string name_;
   DeltaRule d_;
-  std::int64_t batch_, chunk_, chunks_, shared_;
 };
 
 /// -exp(A) softplus(x + bias), the logarithm of what is left of a state after a token.

@@ -1,7 +1,5 @@
 #include "graph/zoo/state_space.hpp"
 
-#include <algorithm>
-
 #include "base/error.hpp"
 #include "graph/zoo/sequence_chunks.hpp"
 
@@ -9,29 +7,23 @@ namespace rehearsal::graph::zoo {
 namespace {
 
 /// Letters of shapes: b batch, l chunks, q tokens of a chunk, g groups, r heads of a group, n state, p features of a head.
-class Scan {
+class Scan : ChunkedLayer {
  public:
   Scan(Layers& layers, std::string name, const Shape& x, const StateSpace& s)
-      : layers_(layers),
-        name_(std::move(name)),
-        s_(s),
-        batch_(x[0]),
-        chunk_(std::min(s.chunk, x[1])),
-        chunks_(x[1] / chunk_),
-        shared_(s.heads / s.groups) {}
+      : ChunkedLayer(layers, std::move(name), x, s.chunk, s.heads / s.groups), s_(s) {}
 
   /// x [b, seq, heads p], in and out [b, seq, g n], step [b, seq, heads] to [b, seq, heads p].
   TensorId build(TensorId x, TensorId in, TensorId out, TensorId step) {
     const TensorId rows = heads(".x", x, s_.width);              // [b, l, g, r, q, p]
     const TensorId b = groups(".b", in), c = groups(".c", out);  // [b, l, g, 1, q, n]
     const TensorId steps = heads(".steps", step, 1);             // [b, l, g, r, q, 1]
-    const TensorId moved = layers_.multiply(name_ + ".moved", rows, steps);
-    const TensorId sums = cumulated(layers_.multiply(name_ + ".decays", steps, rate()));  // [b, l, g, r, q, 1]
-    const TensorId b_turned = layers_.transpose(name_ + ".b.turned", b, {0, 1, 2, 3, 5, 4});
+    const TensorId moved = times(".moved", rows, steps);
+    const TensorId sums = cumulated(times(".decays", steps, rate()));  // [b, l, g, r, q, 1]
+    const TensorId b_turned = turned(".b.turned", b);
     TensorId y = within(c, b_turned, moved, sums);
     if (chunks_ > 1) y = layers_.add(name_ + ".y", y, across(c, b_turned, moved, sums));
     const TensorId skip = layers_.reshape(name_ + ".D.by_head", layers_.parameter(name_ + ".D", {s_.heads}), {s_.groups, shared_, 1, 1});
-    y = layers_.add(name_ + ".skipped", y, layers_.multiply(name_ + ".skip", rows, skip));
+    y = layers_.add(name_ + ".skipped", y, times(".skip", rows, skip));
     return layers_.reshape(name_ + ".flat", layers_.transpose(name_ + ".joined", y, {0, 1, 4, 2, 3, 5}),
                            {batch_, chunks_ * chunk_, s_.heads * s_.width});
   }
@@ -45,9 +37,6 @@ class Scan {
     const TensorId apart = layers_.reshape(name_ + part + ".split", t, {batch_, chunks_, chunk_, s_.groups, 1, s_.state});
     return layers_.transpose(name_ + part + ".groups", apart, {0, 1, 3, 4, 2, 5});
   }
-  TensorId turned(const std::string& part, TensorId t) { return layers_.transpose(name_ + part, t, {0, 1, 2, 3, 5, 4}); }
-  TensorId exp(const std::string& part, TensorId t) { return layers_.node(name_ + part, "Exp", {t}); }
-  TensorId difference(const std::string& part, TensorId a, TensorId b) { return layers_.node(name_ + part, "Sub", {a, b}); }
 
   /// -exp(A_log), by head.
   TensorId rate() {
@@ -55,22 +44,18 @@ class Scan {
         layers_.reshape(name_ + ".A_log.by_head", layers_.parameter(name_ + ".A_log", {s_.heads}), {s_.groups, shared_, 1, 1});
     return layers_.node(name_ + ".rate", "Neg", {exp(".rate.size", log)});
   }
-  TensorId cumulated(TensorId decays) { return layers_.node(name_ + ".sums", "CumSum", {decays}, {{"axis", std::int64_t{4}}}); }
 
   /// What tokens of a chunk get from the same chunk: (C Bᵀ ∘ decay) x.
   TensorId within(TensorId c, TensorId b_turned, TensorId moved, TensorId sums) {
-    const TensorId scores = layers_.matmul(name_ + ".scores", c, b_turned);  // [b, l, g, 1, q, q]
-    const TensorId weights = layers_.multiply(
-        name_ + ".weights", scores, decays(layers_, name_ + ".decay", sums, turned(".sums.turned", sums), Triangle::WithDiagonal));
-    return layers_.matmul(name_ + ".within", weights, moved);
+    const TensorId scores = product(".scores", c, b_turned);  // [b, l, g, 1, q, q]
+    return product(".within", times(".weights", scores, decay_between(sums)), moved);
   }
 
   /// What they get from the chunks before it: each chunk's state, decayed to the beginning of the chunk that reads it.
   TensorId across(TensorId c, TensorId b_turned, TensorId moved, TensorId sums) {
-    const Shape all = {batch_, chunks_, s_.groups, shared_, s_.state, s_.width};
-    const TensorId last = layers_.split(name_ + ".ends", sums, 4, {chunk_ - 1, 1}).back();  // [b, l, g, r, 1, 1]
-    const TensorId kept = layers_.multiply(name_ + ".kept", moved, exp(".to_end", difference(".left", last, sums)));
-    const TensorId states = layers_.matmul(name_ + ".states", b_turned, kept);  // [b, l, g, r, n, p]
+    const TensorId last = last_of_chunk(sums);  // [b, l, g, r, 1, 1]
+    const TensorId kept = times(".kept", moved, exp(".to_end", difference(".left", last, sums)));
+    const TensorId states = product(".states", b_turned, kept);  // [b, l, g, r, n, p]
     const TensorId lasts = layers_.reshape(name_ + ".lasts", layers_.transpose(name_ + ".lasts.turned", last, {0, 2, 3, 1, 4, 5}),
                                            {batch_, s_.groups, shared_, chunks_, 1});
     const auto sum = [&](const char* part, std::int64_t exclusive) {
@@ -81,16 +66,13 @@ class Scan {
     const TensorId flat = layers_.reshape(name_ + ".states.flat", layers_.transpose(name_ + ".states.turned", states, {0, 2, 3, 1, 4, 5}),
                                           {batch_, s_.groups, shared_, chunks_, s_.state * s_.width});
     const TensorId entering = layers_.transpose(name_ + ".entering",
-                                                layers_.reshape(name_ + ".handed.split", layers_.matmul(name_ + ".handed", chain, flat),
+                                                layers_.reshape(name_ + ".handed.split", product(".handed", chain, flat),
                                                                 {batch_, s_.groups, shared_, chunks_, s_.state, s_.width}),
                                                 {0, 3, 1, 2, 4, 5});
-    return layers_.multiply(name_ + ".across", layers_.matmul(name_ + ".read", c, entering), exp(".from_start", sums));
+    return times(".across", product(".read", c, entering), exp(".from_start", sums));
   }
 
-  Layers& layers_;
-  std::string name_;
   StateSpace s_;
-  std::int64_t batch_, chunk_, chunks_, shared_;
 };
 
 }  // namespace
