@@ -7,6 +7,7 @@
 
 #include "graph/builder.hpp"
 #include "graph/training.hpp"
+#include "graph/update_writer.hpp"
 
 namespace rehearsal::graph {
 
@@ -35,11 +36,10 @@ class LossScaling {
   [[nodiscard]] TensorId kept(TensorId updated, TensorId old);
 
  private:
-  TensorId update(std::string_view op, std::vector<TensorId> inputs, Attributes attributes = {});
-  TensorId number(double value, DType dtype);
   void adapt();
 
   GraphBuilder& builder_;
+  StepWriter writer_;
   bool adapts_;
   TensorId scale_ = TensorId::None, count_ = TensorId::None, finite_ = TensorId::None;
 };

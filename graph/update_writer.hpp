@@ -1,6 +1,7 @@
 #pragma once
 // What writes the nodes of updates that are more than one node.
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,6 +51,29 @@ struct UpdateWriter {
     constexpr double kLeastNorm = 1e-7;
     const TensorId square = sum(add("Mul", {x, x}, {}, ".squares"), {-2, -1}, 1, ".square");
     return add("DivideByNorm", {x, square}, {{"least", kLeastNorm}}, ".normalized");
+  }
+};
+
+/// Nodes of the update that are of no parameter: named after what they are part of, and their operators.
+struct StepWriter {
+  GraphBuilder& builder;
+  std::string part;
+
+  TensorId add(std::string_view op, std::vector<TensorId> inputs, Attributes attributes = {}) {
+    return builder.add(op, std::move(inputs), std::move(attributes), update_named(part + "." + std::string(op))).front();
+  }
+  TensorId number(double value, DType dtype = DType::F64) {
+    return builder.add_constant(builder.fresh_name(part + ".constant"), Value::scalar(value, dtype));
+  }
+  /// Of all that are not None; None where there are none.
+  TensorId sum_of_squares(std::span<const TensorId> gradients) {
+    TensorId sum = TensorId::None;
+    for (const TensorId g : gradients) {
+      if (g == TensorId::None) continue;
+      const TensorId square = add("SquaredNorm", {g});
+      sum = sum == TensorId::None ? square : add("Add", {sum, square});
+    }
+    return sum;
   }
 };
 
