@@ -40,8 +40,6 @@ std::vector<BufferUse> uses_of(const Role& role, const Body& body) {
   return result;
 }
 
-bool is_constant(Lifetime l) { return l == Lifetime::Persistent || l == Lifetime::Step || l == Lifetime::Sent; }
-
 std::int64_t size_of(const Buffer& buffer) { return version_stride(buffer.bytes) * buffer.versions; }
 
 /// Adds up what begins and ends, position by position.
@@ -59,7 +57,7 @@ class Account {
   std::vector<std::int64_t> bytes() {
     std::int64_t now = role_.outline.resident;
     for (const auto& buffer : role_.buffers)
-      if (buffer.part_of == kNoBuffer && !buffer.on_host && is_constant(buffer.lifetime)) now += size_of(buffer);
+      if (buffer.part_of == kNoBuffer && !buffer.on_host && is_apart(buffer.lifetime)) now += size_of(buffer);
     std::int64_t at = 0;
     for (const auto& slot : role_.slots) {
       pass(slot, at);
@@ -80,7 +78,7 @@ class Account {
     const auto& body = role_.bodies[slot.body];
     for (const auto& use : uses_[slot.body]) {
       const auto& buffer = role_.buffers[use.buffer];
-      if (buffer.on_host || is_constant(buffer.lifetime)) continue;
+      if (buffer.on_host || is_apart(buffer.lifetime)) continue;
       if (buffer.lifetime == Lifetime::Saved)
         enter(saved_[{use.buffer, slot.micro_batch}], {start + use.first, start + use.last, use.made});
       else
@@ -119,7 +117,7 @@ class Account {
   std::vector<std::vector<BufferUse>> uses_;  ///< by body
   std::map<std::pair<BufferIndex, std::int32_t>, UsedSpan> saved_;
   std::map<std::pair<std::uint16_t, std::int32_t>, UsedSpan> passes_;  ///< by chunk and micro-batch
-  std::set<std::int32_t> forward_, backward_;                          ///< micro-batches with such a pass in the step
+  std::set<std::int32_t> backward_;                                    ///< micro-batches with such a pass in the step
   UsedSpan passing_;
   std::vector<std::int64_t> changes_;
 };

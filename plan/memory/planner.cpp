@@ -113,9 +113,6 @@ std::vector<Life> lives_of(const Role& role, const Timeline& timeline) {
   return lives;
 }
 
-/// In no other's place at any time.
-bool is_apart(Lifetime l) { return l == Lifetime::Persistent || l == Lifetime::Step || l == Lifetime::Sent; }
-
 /// Lifetime on the planning timeline. Saved buffers of several micro-batches in flight are kept apart from everything else.
 Life planned_life(const Buffer& buffer, Life life, const Timeline& timeline) {
   // Gradients of weights may run before or after other backward bodies of their micro-batch.

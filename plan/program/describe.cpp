@@ -124,16 +124,11 @@ class RoleDrawing {
   void add_edges(const Instruction& i, const std::string& to) {
     for (auto b : i.inputs)
       if (b != kNoBuffer)
-        if (const auto from = writers_.find(base(b)); from != writers_.end())
+        if (const auto from = writers_.find(base_of(role_, b)); from != writers_.end())
           edges_ += "  " + from->second + " -> " + to + " [label=" + quoted(role_.buffers[b].name) + "];\n";
     for (const auto& d : i.after) edges_ += "  " + id(d.body, d.instruction) + " -> " + to + " [style=dashed];\n";
     for (auto b : i.outputs)
-      if (b != kNoBuffer) writers_[base(b)] = to;
-  }
-
-  [[nodiscard]] BufferIndex base(BufferIndex b) const {
-    while (role_.buffers[b].part_of != kNoBuffer) b = role_.buffers[b].part_of;
-    return b;
+      if (b != kNoBuffer) writers_[base_of(role_, b)] = to;
   }
 
   const Program& program_;

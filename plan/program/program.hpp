@@ -106,6 +106,9 @@ enum class Lifetime : std::uint8_t {
   Sent,        ///< until a stage other than the next takes it, micro-batches later: Buffer::versions instances, one after the other
 };
 
+/// In no other's place at any time.
+[[nodiscard]] constexpr bool is_apart(Lifetime l) { return l == Lifetime::Persistent || l == Lifetime::Step || l == Lifetime::Sent; }
+
 /// Without a flush weights exist in several versions; which one a reference means, counted in updates that made it.
 enum class WeightVersion : std::uint8_t {
   Delayed,  ///< of the step that a slot belongs to, less Role::delay: what its passes compute with
