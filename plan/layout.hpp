@@ -26,8 +26,7 @@ struct AxisLayout {
   [[nodiscard]] bool split() const { return kind == LayoutKind::Split; }
   [[nodiscard]] bool partial() const { return kind == LayoutKind::Partial; }
 };
-using Layout = std::vector<AxisLayout>;                ///< one per mesh axis
-[[nodiscard]] std::string to_text(const AxisLayout&);  ///< "R", "S0", "S1.2", "P"
+using Layout = std::vector<AxisLayout>;  ///< one per mesh axis
 
 /// The ranks of an axis pass the blocks of a dimension round: in turn t a rank has the block of the coordinate t before its own.
 struct Turn {

@@ -68,11 +68,4 @@ int part_of(ChunkPlacement placement, const PipelineShape& s, int stage, int chu
 
 int parts(ChunkPlacement placement, const PipelineShape& s) { return placement == ChunkPlacement::Both ? s.stages : s.stages * s.chunks; }
 
-std::vector<int> micro_batches_of(ChunkPlacement placement, const PipelineShape& s, int chunk) {
-  std::vector<int> list;
-  const int step = placement == ChunkPlacement::Both ? 2 : 1;
-  for (int m = placement == ChunkPlacement::Both ? chunk : 0; m < s.micro_batches; m += step) list.push_back(m);
-  return list;
-}
-
 }  // namespace rehearsal::plan

@@ -88,7 +88,5 @@ struct ScheduleRow {
 [[nodiscard]] int part_of(ChunkPlacement, const PipelineShape&, int stage, int chunk);
 /// Parts that a micro-batch passes.
 [[nodiscard]] int parts(ChunkPlacement, const PipelineShape&);
-/// Micro-batches that pass a chunk.
-[[nodiscard]] std::vector<int> micro_batches_of(ChunkPlacement, const PipelineShape&, int chunk);
 
 }  // namespace rehearsal::plan

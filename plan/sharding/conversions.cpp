@@ -15,13 +15,6 @@ std::string_view name(ConversionKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-std::string to_text(const AxisLayout& l) {
-  if (l.replicated()) return "R";
-  if (l.partial() && l.reduction == graph::LabelKind::Sum) return "P";
-  if (l.partial()) return "P(" + std::string(graph::name(l.reduction)) + ")";
-  return "S" + std::to_string(l.dim) + (l.factor ? "." + std::to_string(l.factor) : "") + (l.halo ? "+halo" : "");
-}
-
 namespace {
 
 ConversionKind kind_of(const AxisLayout& from, const AxisLayout& to) {

@@ -156,12 +156,6 @@ graph::Shape Sharding::shape(const graph::TensorDims& tensor, const Layout& layo
   return sizes;
 }
 
-graph::Shape Sharding::origin(graph::TensorId t, const Layout& layout, const Coordinates& at) const {
-  graph::Shape first;
-  for (const IndexSet& set : region(dims->of(t), layout, at)) first.push_back(set.empty() ? 0 : set.front().begin);
-  return first;
-}
-
 Range Sharding::keys_in(const Turn& turn, std::int64_t keys, const Coordinates& at) const {
   const auto axis = static_cast<std::size_t>(turn.axis);
   const std::int64_t ranks = axes[axis].size;
@@ -192,11 +186,6 @@ bool Sharding::is_inside_kernel(graph::TensorId t) const {
 const graph::IterDim* Sharding::choice(graph::NodeId node, std::size_t axis) const {
   const int i = choices[graph::index(node) * axes.size() + axis];
   return i < 0 ? nullptr : &dims->iteration(node)[static_cast<std::size_t>(i)];
-}
-
-const Conversion* Sharding::conversion(graph::NodeId node, std::size_t operand) const {
-  const int i = fed_by[graph::index(node)][operand];
-  return i < 0 ? nullptr : &conversions[static_cast<std::size_t>(i)];
 }
 
 }  // namespace rehearsal::plan

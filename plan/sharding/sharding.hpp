@@ -183,8 +183,6 @@ struct Sharding {
   [[nodiscard]] bool is_inside_ring(graph::TensorId) const;
   /// The range of `keys` keys that a coordinate has in a turn.
   [[nodiscard]] Range keys_in(const Turn&, std::int64_t keys, const Coordinates& at) const;
-  /// The conversion that feeds an operand; nullptr when the tensor is already as wanted.
-  [[nodiscard]] const Conversion* conversion(graph::NodeId node, std::size_t operand) const;
   /// What a coordinate of an axis has of a range of a dimension that outer axes left here.
   [[nodiscard]] Range part(std::size_t axis, graph::AtomId, Range whole, const Coordinates& at) const;
   /// Does an axis shard this dimension in parts of its own?
@@ -203,8 +201,6 @@ struct Sharding {
   /// Local shape of an operand as the node's kernel gets it, and of a result as it leaves it.
   [[nodiscard]] graph::Shape operand_shape(graph::NodeId node, std::size_t operand, const Coordinates& at) const;
   [[nodiscard]] graph::Shape result_shape(graph::TensorId t, const Coordinates& at) const { return local_shape(t, layout(t), at); }
-  /// First global index of every dimension (where random numbers and data begin). Exact for contiguous regions.
-  [[nodiscard]] graph::Shape origin(graph::TensorId t, const Layout& layout, const Coordinates& at) const;
 };
 
 /// Throws BadInput when a rule names no dimension of this graph, an axis size is below 1 or two axes are in time; Refusal when no operator

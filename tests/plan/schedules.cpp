@@ -144,9 +144,9 @@ bool slots_are_right(const ScheduleRow& row, const PipelineShape& s, int stage) 
     right = right && (!slot.backward || row.splits_backward == (slot.part != GradientPart::Both));
     now = slot.backward && slot.part == GradientPart::Both ? 3 : needed + 1;
   }
-  std::size_t passes = 0;
-  for (int c = 0; c < s.chunks; ++c) passes += micro_batches_of(row.placement, s, c).size();
-  return right && state.size() == passes && std::ranges::all_of(state, [](const auto& entry) { return entry.second == 3; });
+  // A copy of the model takes its share of the micro-batches, a chunk all of them.
+  const int passes = s.micro_batches * (row.placement == ChunkPlacement::Both ? 1 : s.chunks);
+  return right && std::ssize(state) == passes && std::ranges::all_of(state, [](const auto& entry) { return entry.second == 3; });
 }
 
 const PassTimes kEqual{1, 1, 1};

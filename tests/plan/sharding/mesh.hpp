@@ -226,7 +226,9 @@ class Mesh {
     for (const TensorId t : node.outputs) {
       out.push_back(t == TensorId::None ? std::nullopt : std::optional(TensorType{g_[t].type.dtype, s_.result_shape(t, at_[c])}));
       results.push_back(out.back() ? zeros(*out.back()) : Bytes{});
-      origins.push_back(t == TensorId::None ? Shape{} : s_.origin(t, s_.layout(t), at_[c]));
+      auto& origin = origins.emplace_back();  // exact where what the coordinate has is one range
+      for (const IndexSet& set : t == TensorId::None ? Region{} : s_.region(s_.dims->of(t), s_.layout(t), at_[c]))
+        origin.push_back(set.empty() ? 0 : set.front().begin);
     }
     const std::vector<Format> in_formats(in.size()), out_formats(out.size());
     const auto attributes = s_.attributes_on(id, at_[c]).value_or(node.attributes);
