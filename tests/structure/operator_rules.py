@@ -5,7 +5,7 @@ FILES_WITH_A_NAME = 5
 TABLE = "graph/ops/"
 # Rows of an operator, operators of files by ONNX's names, models that are written node by node, and patterns of written nodes.
 FAMILIES = (TABLE, "exec/kernels/", "formats/onnx/", "graph/zoo/", "graph/patterns/")
-NAMED = re.compile(r'\bname = "(\w+)"')
+NAMED = re.compile(r'\b(?:name = |with(?:out)?_gradient\(\s*)"(\w+)"')
 QUOTED = re.compile(r'"([A-Z]\w*)"')
 WRITTEN = re.compile(r'\b(?:add|add1|add_\w+|update|emit|emit1|emit_all)\(\s*(?:\*?\w+,\s*)?"(\w+)"')  # a node is written: that decides nothing
 COMMENT = re.compile(r"//[^\n]*")
