@@ -142,21 +142,12 @@ void delta_scan_gradient(GradientContext& g) {
 }
 
 constexpr OpSchema kDeltaRuleRows[] = {
-    {.name = "TriangularSolve",
-     .description = "X with (I + L) X = B, of L what is below the diagonal; attribute transposed: (I + L)^T X = B",
-     .family = CostFamily::MatMul,
-     .infer = infer_triangular_solve,
-     .labels = triangular_solve_labels,
-     .work = triangular_solve_work,
-     .gradient = triangular_solve_gradient},
-    {.name = "DeltaScan",
-     .description = "states S that chunks hand on, V = U - sign W S, S' = decay S + sign K^T V + B: (W, K, U, decay, B) to V and the state "
-                    "that enters each chunk; attributes sign, reverse (from the last chunk)",
-     .family = CostFamily::MatMul,
-     .infer = infer_delta_scan,
-     .labels = delta_scan_labels,
-     .work = delta_scan_work,
-     .gradient = delta_scan_gradient},
+    with_gradient("TriangularSolve", "X with (I + L) X = B, of L what is below the diagonal; attribute transposed: (I + L)^T X = B",
+                  CostFamily::MatMul, {infer_triangular_solve, triangular_solve_labels, triangular_solve_work}, triangular_solve_gradient),
+    with_gradient("DeltaScan",
+                  "states S that chunks hand on, V = U - sign W S, S' = decay S + sign K^T V + B: (W, K, U, decay, B) to V and the state "
+                  "that enters each chunk; attributes sign, reverse (from the last chunk)",
+                  CostFamily::MatMul, {infer_delta_scan, delta_scan_labels, delta_scan_work}, delta_scan_gradient),
 };
 
 }  // namespace

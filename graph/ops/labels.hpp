@@ -54,16 +54,22 @@ struct RowFunctions {
   SplitRule (*labels)(const NodeView&) = nullptr;
   Work (*work)(const NodeView&) = nullptr;
 };
-/// A row that no gradient flows through: of backward passes, where `why` is left out.
+/// A row that says nothing else of itself.
+[[nodiscard]] constexpr OpSchema with_gradient(std::string_view name, std::string_view description, CostFamily family, RowFunctions of,
+                                               void (*gradient)(GradientContext&)) {
+  OpSchema row{.name = name, .description = description, .family = family};
+  row.infer = of.infer;
+  row.labels = of.labels;
+  row.work = of.work;
+  row.gradient = gradient;
+  return row;
+}
+/// The same where no gradient flows through: of backward passes, where `why` is left out.
 [[nodiscard]] constexpr OpSchema without_gradient(std::string_view name, std::string_view description, CostFamily family, RowFunctions of,
                                                   std::string_view why = kSecondDerivative) {
-  return {.name = name,
-          .description = description,
-          .family = family,
-          .infer = of.infer,
-          .labels = of.labels,
-          .work = of.work,
-          .no_gradient = why};
+  OpSchema row = with_gradient(name, description, family, of, nullptr);
+  row.no_gradient = why;
+  return row;
 }
 
 /// Bytes of all present operands and results: the least traffic of a row that touches everything once.

@@ -147,25 +147,16 @@ void rms_gradient(GradientContext& context) {
 }
 
 const OpSchema kLayerNormalizationRows[] = {
-    {.name = "LayerNormalization",
-     .description =
-         "(X - mean) / sqrt(var + epsilon) * scale + bias over the axes from 'axis' on; also the mean and 1 / sqrt(var + epsilon).",
-     .family = CostFamily::Normalization,
-     .infer = infer_layer,
-     .labels = row_labels,
-     .work = work_per_operand<7>,
-     .gradient = layer_gradient},
+    with_gradient(
+        "LayerNormalization",
+        "(X - mean) / sqrt(var + epsilon) * scale + bias over the axes from 'axis' on; also the mean and 1 / sqrt(var + epsilon).",
+        CostFamily::Normalization, {infer_layer, row_labels, work_per_operand<7>}, layer_gradient),
     without_gradient("LayerNormalizationGradInput", "Gradient of LayerNormalization for X.", CostFamily::Normalization,
                      {infer_layer_gradient, row_labels, work_per_operand<10>}),
     without_gradient("LayerNormalizationGradParameters", "Gradients of LayerNormalization for scale and bias: sums over the leading axes.",
                      CostFamily::Normalization, {infer_layer_parameters, parameter_labels, work_per_operand<5>}),
-    {.name = "RMSNormalization",
-     .description = "X / sqrt(mean of X^2 + epsilon) * scale over the axes from 'axis' on; also that inverse root.",
-     .family = CostFamily::Normalization,
-     .infer = infer_rms,
-     .labels = row_labels,
-     .work = work_per_operand<4>,
-     .gradient = rms_gradient},
+    with_gradient("RMSNormalization", "X / sqrt(mean of X^2 + epsilon) * scale over the axes from 'axis' on; also that inverse root.",
+                  CostFamily::Normalization, {infer_rms, row_labels, work_per_operand<4>}, rms_gradient),
     without_gradient("RMSNormalizationGradInput", "Gradient of RMSNormalization for X.", CostFamily::Normalization,
                      {infer_rms_gradient, row_labels, work_per_operand<10>}),
     without_gradient("RMSNormalizationGradParameters", "Gradient of RMSNormalization for scale: a sum over the leading axes.",

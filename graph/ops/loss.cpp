@@ -237,13 +237,8 @@ void gradient_element_loss(GradientContext& c) {
 }
 
 OpSchema element_loss(std::string_view name, std::string_view description) {
-  return {.name = name,
-          .description = description,
-          .family = CostFamily::Reduction,
-          .infer = infer_element_loss,
-          .labels = labels_sum,
-          .work = work_per_operand<kFlopsOfElement>,
-          .gradient = gradient_element_loss};
+  return with_gradient(name, description, CostFamily::Reduction, {infer_element_loss, labels_sum, work_per_operand<kFlopsOfElement>},
+                       gradient_element_loss);
 }
 
 OpSchema element_loss_gradient(std::string_view name, std::string_view description) {
@@ -260,23 +255,14 @@ OpSchema element_loss_gradient(std::string_view name, std::string_view descripti
 const OpSchema kLossRows[] = {
     without_gradient("LogSumExp", "Logarithm of the sum over the attribute axis of exponentials, in f64.", CostFamily::Reduction,
                      {infer_log_sum_exp, labels_log_sum_exp, work_per_operand<kFlopsOfLogit>}, "it is part of CrossEntropyGrad"),
-    {.name = "CrossEntropySum",
-     .description =
-         "Sum over all labels t of w[t] (total - x[t]), ignored labels left out; operands x, t, w, total = LogSumExp(x). Without "
-         "total it is computed here, or 0 where 'log_probabilities' is 1: x is log softmax already.",
-     .family = CostFamily::Reduction,
-     .infer = infer_cross_entropy,
-     .labels = labels_cross_entropy,
-     .work = work_of_sum,
-     .gradient = gradient_cross_entropy},
+    with_gradient("CrossEntropySum",
+                  "Sum over all labels t of w[t] (total - x[t]), ignored labels left out; operands x, t, w, total = LogSumExp(x). Without "
+                  "total it is computed here, or 0 where 'log_probabilities' is 1: x is log softmax already.",
+                  CostFamily::Reduction, {infer_cross_entropy, labels_cross_entropy, work_of_sum}, gradient_cross_entropy),
     without_gradient("CrossEntropyGrad", "Derivative of CrossEntropySum by the scores, times operand 2.", CostFamily::Elementwise,
                      {infer_cross_entropy_gradient, labels_cross_entropy_gradient, work_per_operand<kFlopsOfLogit>}),
-    {.name = "CrossEntropyWeight",
-     .description = "Sum of the class weights of all labels that are not ignored (their count without class weights).",
-     .family = CostFamily::Reduction,
-     .infer = infer_label_weight,
-     .labels = labels_sum,
-     .gradient = gradient_label_weight},
+    with_gradient("CrossEntropyWeight", "Sum of the class weights of all labels that are not ignored (their count without class weights).",
+                  CostFamily::Reduction, {infer_label_weight, labels_sum}, gradient_label_weight),
     element_loss("SquaredErrorSum", "Sum of (x - t)^2."),
     element_loss_gradient("SquaredErrorGrad", "2 (x - t), times operand 2."),
     element_loss("AbsoluteErrorSum", "Sum of |x - t|."),

@@ -144,23 +144,14 @@ void resize_gradient(GradientContext& context) { emit_transposed(context, "Resiz
 void pad_gradient(GradientContext& context) { emit_transposed(context, "PadGrad", context.attributes().integers("pads").size() / 2); }
 
 const OpSchema kResizeRows[] = {
-    {.name = "Resize",
-     .description = "Interpolates the trailing axes to 'sizes' (nearest, linear, cubic).",
-     .family = CostFamily::Movement,
-     .infer = infer_resize,
-     .labels = window_labels,
-     .work = resize_work,
-     .gradient = resize_gradient},
+    with_gradient("Resize", "Interpolates the trailing axes to 'sizes' (nearest, linear, cubic).", CostFamily::Movement,
+                  {infer_resize, window_labels, resize_work}, resize_gradient),
     without_gradient("ResizeGrad",
                      "Gradient of Resize: each element goes back to those it was made of; 'shape' has the trailing sizes of the result.",
                      CostFamily::Movement, {infer_resize_gradient, window_labels, resize_work}),
-    {.name = "Pad",
-     .description =
-         "Puts elements around the trailing axes: a constant 'value', or reflected, edge or wrapped ones; negative 'pads' cut off.",
-     .family = CostFamily::Movement,
-     .infer = infer_pad,
-     .labels = window_labels,
-     .gradient = pad_gradient},
+    with_gradient(
+        "Pad", "Puts elements around the trailing axes: a constant 'value', or reflected, edge or wrapped ones; negative 'pads' cut off.",
+        CostFamily::Movement, {infer_pad, window_labels}, pad_gradient),
     without_gradient("PadGrad",
                      "Gradient of Pad: padding goes back to the element it repeated; 'shape' has the trailing sizes of the result.",
                      CostFamily::Movement, {infer_pad_gradient, window_labels}),

@@ -48,13 +48,9 @@ void top_k_gradient(GradientContext& g) {
 }
 
 constexpr OpSchema kSelectionRows[] = {
-    {.name = "TopK",
-     .description = "the k largest (attribute largest = 0: smallest) elements along the attribute axis, in order, and their positions",
-     .family = CostFamily::Reduction,
-     .infer = infer_top_k,
-     .labels = top_k_labels,
-     .work = top_k_work,
-     .gradient = top_k_gradient},
+    with_gradient("TopK",
+                  "the k largest (attribute largest = 0: smallest) elements along the attribute axis, in order, and their positions",
+                  CostFamily::Reduction, {infer_top_k, top_k_labels, top_k_work}, top_k_gradient),
 };
 
 }  // namespace

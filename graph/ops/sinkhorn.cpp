@@ -44,14 +44,10 @@ Work sinkhorn_work(const NodeView& node) {
 void sinkhorn_gradient(GradientContext& g) { g.set(0, g.emit1("SinkhornGrad", {g.gradient_of_output(), g.input(0)}, g.attributes())); }
 
 constexpr OpSchema kSinkhornRows[] = {
-    {.name = "Sinkhorn",
-     .description = "matrices whose columns are divided by their sums, then in turn rows and columns: attributes iterations (of columns), "
-                    "epsilon (added to the sums)",
-     .family = CostFamily::Normalization,
-     .infer = infer_sinkhorn,
-     .labels = sinkhorn_labels,
-     .work = sinkhorn_work,
-     .gradient = sinkhorn_gradient},
+    with_gradient("Sinkhorn",
+                  "matrices whose columns are divided by their sums, then in turn rows and columns: attributes iterations (of columns), "
+                  "epsilon (added to the sums)",
+                  CostFamily::Normalization, {infer_sinkhorn, sinkhorn_labels, sinkhorn_work}, sinkhorn_gradient),
     without_gradient("SinkhornGrad", "gradient of Sinkhorn: (gradient, matrices)", CostFamily::Normalization,
                      {infer_sinkhorn_gradient, sinkhorn_labels, sinkhorn_work}),
 };
