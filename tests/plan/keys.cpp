@@ -91,6 +91,7 @@ const std::vector<KeyTexts> kKeyTexts{
     {"order",
      {"tp.cp.ep.dp.pp", "pp.dp.ep.cp.tp", "spatial.tp.cp.ep.dp.pp", "tp.spatial.cp.ep.dp.pp", "spatial.spatial.tp.cp.ep.dp.pp",
       "tp.cp.ep.dp", "tp.tp.ep.dp.pp", "tp.cp.ep.dp.pp.tp"}},
+    {"fill", {"V100", "H100|A100", "2|1", "listed", "", "a|a", "a||b", "|a", "auto"}},
     {"cuts", {"a", "a|b", "a|a", "a|", "a%2Cb", "a%2cb", "a%2", "a%", "a%7Cb|c", "auto"}},
     {"algorithms",
      {"all-reduce:dp:4096:ring", "all-reduce:dp:0:ring", "all-reduce:dp:-1:ring", "all-reduce::4:ring", "all-reduce:dp:4",
@@ -118,11 +119,11 @@ TEST_CASE("a key that is set again has its last value") {
       "dp=2,tp=2,pp=2,cp=2,ep=2,spatial=2,micro_batch=2,shares=3:1,schedule=gpipe,interleave=2,zero=3,zero_group=2,"
       "recompute=full,sequence_parallel=on,attention=ring,fuse=none,offload=optimizer,compression=topk,exact_steps=3,"
       "local_steps=3,outer=gossip,staleness=3,servers=2,decompositions=spread,allreduce=ring,overlap=off,bn=sync,"
-      "order=pp.dp.ep.cp.tp,cuts=a,algorithms=all-reduce:dp:4:ring");
+      "order=pp.dp.ep.cp.tp,fill=V100|A100,cuts=a,algorithms=all-reduce:dp:4:ring");
   Plan plan = before;
   for (const auto& row : plan_keys())
     if (const auto neutral = row.print(Plan{}); !neutral.empty()) set_plan_key(plan, row, neutral);
-  plan.micro_batch.reset(), plan.cuts.clear(), plan.algorithms.clear();  // what has no neutral text
+  plan.micro_batch.reset(), plan.cuts.clear(), plan.algorithms.clear(), plan.fill.clear();  // what has no neutral text
   CHECK(to_text(plan) == "dp=1");
   plan = Plan{};
   for (const auto& row : plan_keys()) set_plan_key(plan, row, row.print(before));
