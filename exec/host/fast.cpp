@@ -18,6 +18,7 @@ std::span<const KernelRow> fast_kernels() {
     std::vector<KernelRow> rows;
     const auto add = [&](std::span<const KernelRow> more) { rows.insert(rows.end(), more.begin(), more.end()); };
     add(native::winograd_kernels());
+    add(native::depthwise_kernels());
 #ifdef REHEARSAL_HAS_ONEDNN
     add(onednn::library_kernels().rows);
 #endif

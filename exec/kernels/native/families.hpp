@@ -18,5 +18,6 @@ namespace rehearsal::exec::native {
 [[nodiscard]] std::span<const KernelRow> rotation_kernels();
 [[nodiscard]] std::span<const KernelRow> optimizer_kernels();
 [[nodiscard]] std::span<const KernelRow> winograd_kernels();
+[[nodiscard]] std::span<const KernelRow> depthwise_kernels();
 
 }  // namespace rehearsal::exec::native

@@ -118,6 +118,29 @@ struct WinogradLoops {
   Transform weight_gradient;  ///< 6 x 6 -> 3 x 3
 };
 
+/// Channels that gradients of depthwise convolutions' weights are added up of at once.
+inline constexpr std::int64_t kDepthwiseChannels = 16;
+/// Pixels of the gradient of a result, and those of the image under the first tap: each has kDepthwiseChannels numbers side by side.
+struct DepthwiseRows {
+  std::int64_t rows, columns;    ///< of the gradient
+  std::int64_t x_row, x_column;  ///< elements between pixels of the image under neighbouring ones
+  std::int64_t dy_row;
+  std::int64_t tap;  ///< elements between pixels under neighbouring taps
+};
+/// Some channels of pixels that are `step` elements apart.
+struct ChannelBlock {
+  std::int64_t pixels, step, channels;
+};
+/// What those gradients are made of (depthwise.inl).
+struct DepthwiseLoops {
+  /// sums[tap] += x * dy, by channel, of so many taps of a row
+  void (*sums)(const DepthwiseRows&, std::int64_t taps, const float* x, const float* dy, float* sums);
+  // To kDepthwiseChannels side by side, those that are not there 0.
+  void (*take_f32)(const ChannelBlock&, const float* x, float* y);
+  void (*take_bf16)(const ChannelBlock&, const Bf16* x, float* y);
+  void (*take_f16)(const ChannelBlock&, const F16* x, float* y);
+};
+
 /// Over numbers that lie as T: float, Bf16 or F16.
 template <class T>
 struct LoopsOver {
@@ -194,6 +217,8 @@ struct Loops {
   double (*multiply_add_f32)(std::int64_t rounds);
   double (*multiply_add_f64)(std::int64_t rounds);
   int multiply_add_bytes;  ///< width of a vector; a round is kMultiplyAdds vectors
+
+  DepthwiseLoops depthwise;
 };
 inline constexpr int kMultiplyAdds = 12;
 

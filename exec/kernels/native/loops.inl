@@ -377,6 +377,7 @@ static double multiply_add(I rounds) {
 #include "exec/kernels/native/transposes.inl"
 #include "exec/kernels/native/attention.inl"
 #include "exec/kernels/native/winograd.inl"
+#include "exec/kernels/native/depthwise.inl"
 
 template <class T>
 static constexpr LoopsOver<T> loops_of() {
@@ -387,5 +388,5 @@ static constexpr LoopsOver<T> loops_of() {
 }
 static const Loops kLoops = {
     loops_of<float>(), loops_of<Bf16>(), loops_of<F16>(),
-    kAttention, kWinograd, transpose<std::uint32_t>, transpose<std::uint16_t>, pair_rows, sgd, adam, multiply_add<float>, multiply_add<double>, kVectorBytes,
+    kAttention, kWinograd, transpose<std::uint32_t>, transpose<std::uint16_t>, pair_rows, sgd, adam, multiply_add<float>, multiply_add<double>, kVectorBytes, kDepthwise,
 };

@@ -183,6 +183,23 @@ std::string compared(const Case& c, Format now, int threads, std::string_view by
   return wanted.implementation;
 }
 
+bool alike_on_threads(const Case& c, std::initializer_list<int> threads) {
+  const Node node(c);
+  const std::vector<Format> now(node.inputs.size(), Format::ChannelsLast);
+  const CpuBackend backend("onednn");
+  std::vector<std::vector<Memory>> all;
+  for (const int t : threads) {
+    const auto offer = backend.offer({node.schema, node.attributes, node.inputs, node.outputs, now, t});
+    const auto kernel = backend.make(
+        offer.implementation, {node.schema, node.attributes, node.inputs, node.outputs, offer.input_formats, offer.output_formats, t});
+    all.push_back(run(node, *kernel, offer.input_formats, offer.output_formats));
+  }
+  return std::ranges::all_of(all, [&](const auto& results) {
+    return std::ranges::equal(results, all.front(),
+                              [](const Memory& a, const Memory& b) { return std::memcmp(a.data(), b.data(), a.size()) == 0; });
+  });
+}
+
 Case in_type(Case c, DType narrow) {
   c.types.resize(c.shapes.size(), DType::F32);
   for (auto& type : c.types)

@@ -149,33 +149,8 @@ TEST_CASE("results by Winograd's tiles do not depend on the number of threads") 
   const Convolution c{6, 32, 48, {30, 31}, {3, 3}, {1, 1, 1, 1}};
   for (const Case& made : {c.forward(false), c.image_gradient(), c.weight_gradient()}) {
     INFO(made.op);
-    const auto& schema = graph::op_table()[graph::op(made.op)];
-    Types operands, results;
-    for (const auto& s : made.shapes) operands.emplace_back(graph::TensorType{DType::F32, s});
-    for (auto& type : schema.infer({operands, {}, made.attributes})) results.emplace_back(std::move(type));
-    const auto a = numbers(static_cast<std::size_t>(graph::element_count(made.shapes[0])), 12.9898F);
-    const auto b = numbers(static_cast<std::size_t>(graph::element_count(made.shapes[1])), 78.233F);
-    const auto run = [&](int threads) {
-      const CpuBackend backend("onednn");
-      const std::vector<Format> formats(2, Format::ChannelsLast);
-      const auto offer = backend.offer({schema, made.attributes, operands, results, formats, threads});
-      CHECK(offer.implementation == "native:winograd");
-      const auto kernel = backend.make(offer.implementation,
-                                       {schema, made.attributes, operands, results, offer.input_formats, offer.output_formats, threads});
-      std::vector<float> y(static_cast<std::size_t>(graph::element_count(results[0]->shape)));
-      std::vector<float> workspace(static_cast<std::size_t>(kernel->workspace_bytes()) / sizeof(float), NAN);
-      const std::array<TensorView, 2> in{TensorView{const_cast<float*>(a.data()), &*operands[0], offer.input_formats[0]},
-                                         TensorView{const_cast<float*>(b.data()), &*operands[1], offer.input_formats[1]}};
-      const std::array<TensorView, 1> out{TensorView{y.data(), &*results[0], offer.output_formats[0]}};
-      kernel->run(in, out, {0, 0, workspace.data()});
-      return y;
-    };
-    const auto one = run(1);
-    CHECK(std::none_of(one.begin(), one.end(), [](float f) { return std::isnan(f); }));
-    for (const int threads : {2, 5, 40}) {
-      const auto many = run(threads);
-      CHECK(std::memcmp(one.data(), many.data(), one.size() * sizeof(float)) == 0);
-    }
+    CHECK(offered(made) == "native:winograd");
+    CHECK(alike_on_threads(made, {1, 2, 5, 40}));
   }
 }
 
