@@ -38,9 +38,11 @@ inline constexpr std::string_view kRoundingKernels = "-tf32";
 /// by the datasheet: four times less for 4 x 4 results at once, without what the transforms take (Lavin and Gray, CVPR 2016).
 inline constexpr std::string_view kTiledKernels = ":winograd";
 inline constexpr double kTiledSaving = 2.7;
+/// And those that add up gradients of depthwise weights, at a rate that says nothing of kernels which sum over channels.
+inline constexpr std::string_view kDepthwiseKernels = ":depthwise";
 /// What stands for all kernels of the same arithmetic, whatever they are called.
 [[nodiscard]] inline std::string_view any_kernel(std::string_view implementation) {
-  for (const auto ending : {kRoundingKernels, kTiledKernels})
+  for (const auto ending : {kRoundingKernels, kTiledKernels, kDepthwiseKernels})
     if (implementation.ends_with(ending)) return ending;
   return {};
 }

@@ -46,6 +46,18 @@ void add_convolutions(std::vector<Case>& cases, std::int64_t batch, std::span<co
   }
 }
 
+/// Depthwise, whose gradients of weights have a kernel of their own: of ConvNeXt and EfficientNet, on smaller pictures.
+constexpr ConvolutionSize kDepthwiseConvolutions[] = {{96, 96, 28, 7, 1}, {768, 768, 7, 7, 1}, {240, 240, 14, 5, 1}, {144, 144, 28, 5, 2}};
+
+void add_depthwise(std::vector<Case>& cases, std::int64_t batch, std::span<const ConvolutionSize> convolutions) {
+  for (const auto& c : convolutions) {
+    const std::int64_t windows = (c.image - 1) / c.stride + 1;
+    const graph::Attributes window{
+        {"pads", Sizes(4, c.kernel / 2)}, {"strides", Sizes(2, c.stride)}, {"kernel_shape", Sizes(2, c.kernel)}, {"group", c.in}};
+    cases.push_back({"ConvGradWeight", window, {f32({batch, c.in, c.image, c.image}), f32({batch, c.out, windows, windows})}, true});
+  }
+}
+
 struct ImageSize {
   std::int64_t batch, channels, image;
 };
@@ -195,7 +207,7 @@ struct SequenceSize {
 /// What families of layers are measured with.
 struct SweepSizes {
   Sizes batches;
-  std::span<const ConvolutionSize> convolutions;
+  std::span<const ConvolutionSize> convolutions, depthwise;
   std::span<const ImageSize> images;
   Sizes tokens, hidden;
   std::vector<SequenceSize> heads, sequences;
@@ -207,6 +219,7 @@ struct SweepSizes {
 SweepSizes sizes_of_cores(bool thorough) {
   return {.batches = thorough ? Sizes{4, 8, 16} : Sizes{4, 8},
           .convolutions = std::span(kConvolutions).first(thorough ? std::size(kConvolutions) : kQuickConvolutions),
+          .depthwise = kDepthwiseConvolutions,
           .images = std::span(kImages).first(thorough ? std::size(kImages) : kQuickImages),
           .tokens = thorough ? Sizes{128, 256, 512, 1024} : Sizes{128, 256, 512},
           .hidden = thorough ? Sizes{128, 256, 512, 768} : Sizes{256, 512},
@@ -222,6 +235,7 @@ SweepSizes sizes_of_cores(bool thorough) {
 SweepSizes sizes_of_gpus(bool thorough) {
   return {.batches = thorough ? Sizes{8, 32, 128} : Sizes{32},
           .convolutions = std::span(kGpuConvolutions).first(thorough ? std::size(kGpuConvolutions) : kQuickGpuConvolutions),
+          .depthwise = {},  // cuDNN's is one kernel among others
           .images = std::span(kGpuImages).first(thorough ? std::size(kGpuImages) : kQuickGpuImages),
           .tokens = thorough ? Sizes{512, 2048, 8192} : Sizes{512, 4096},
           .hidden = thorough ? Sizes{512, 768, 1024, 2048, 4096} : Sizes{768, 2048},
@@ -238,7 +252,10 @@ SweepSizes sizes_of_gpus(bool thorough) {
 
 std::vector<Case> sweep_of(const SweepSizes& sizes) {
   std::vector<Case> cases;
-  for (const auto batch : sizes.batches) add_convolutions(cases, batch, sizes.convolutions);
+  for (const auto batch : sizes.batches) {
+    add_convolutions(cases, batch, sizes.convolutions);
+    add_depthwise(cases, batch, sizes.depthwise);
+  }
   for (const auto& i : sizes.images) {
     add_normalizations(cases, i);
     add_image_work(cases, i);

@@ -69,22 +69,24 @@ TEST_CASE("a device that is not here has the kernels that were measured on its l
   CHECK(CostModel(chip(), c, "tf32").kernel(other).evidence == Evidence::Datasheet);
 }
 
-TEST_CASE("convolutions by tiles say nothing of those that multiply every tap") {
-  auto named = kProducts;
-  for (auto& k : named) k.implementation = "onednn:convolution";
-  auto c = measured(named);
-  for (auto k : named) {
-    k.implementation = "native:winograd";
-    c.samples.push_back(sample(k, seconds_of(k) / 2));
+TEST_CASE("convolutions by tiles, and sums of one channel, say nothing of those that multiply every tap") {
+  for (const auto& [ending, factor] : {std::pair{":winograd", 0.5}, std::pair{":depthwise", 3.0}}) {
+    auto named = kProducts;
+    for (auto& k : named) k.implementation = "onednn:convolution";
+    auto c = measured(named);
+    for (auto k : named) {
+      k.implementation = std::string("native") + ending;
+      c.samples.push_back(sample(k, seconds_of(k) * factor));
+    }
+    fit(c);
+    // Of another operator that nobody measured: by the fit of its family, as whichever kind of kernel it has.
+    auto other = product(3e8, 3e5);
+    other.op = "Another";
+    other.implementation = "another:kernel";
+    CHECK(CostModel(chip(), c, "f32").kernel(other).seconds.value() == Approx(seconds_of(other)));
+    other.implementation = std::string("another") + ending;
+    CHECK(CostModel(chip(), c, "f32").kernel(other).seconds.value() == Approx(seconds_of(other) * factor));
   }
-  fit(c);
-  // Of another operator that nobody measured: by the fit of its family, as whichever kind of kernel it has.
-  auto other = product(3e8, 3e5);
-  other.op = "Another";
-  other.implementation = "another:kernel";
-  CHECK(CostModel(chip(), c, "f32").kernel(other).seconds.value() == Approx(seconds_of(other)));
-  other.implementation = "another:winograd";
-  CHECK(CostModel(chip(), c, "f32").kernel(other).seconds.value() == Approx(seconds_of(other) / 2));
 }
 
 TEST_CASE("a product of an odd size that a GPU was slow with says nothing of even ones") {

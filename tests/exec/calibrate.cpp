@@ -3,6 +3,7 @@
 #include "exec/calibrate.hpp"
 
 #include <cmath>
+#include <map>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -207,6 +208,15 @@ TEST_CASE("nodes that were measured are on a switch, with the link between them"
   const auto read = costmodel::calibration_from_json_text(nlohmann::json::parse(text).at("calibration").dump(), "machine.json");
   REQUIRE(read.node_link.has_value());
   CHECK(read.node_link->bandwidth.value() == c.node_link->bandwidth.value());
+}
+
+TEST_CASE("the sweep has enough gradients of depthwise weights for a fit of their own") {
+  const CpuBackend backend("onednn");
+  std::map<DType, int> count;
+  for (const auto& c : bench::sweep(false))
+    if (c.op == "ConvGradWeight") count[c.inputs[0]->dtype] += backend.offer(bench::CaseNode(c).on(1)).implementation == "native:depthwise";
+  CHECK(count[DType::F32] == 8);  // 4 sizes, of 4 and of 8 samples; a fit takes 3
+  CHECK(count[DType::BF16] == 8);
 }
 
 TEST_CASE("the sweep has every family in bf16, and products of both 16-bit types have a rate") {
