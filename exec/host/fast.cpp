@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "exec/host/second_onednn.hpp"
-#include "exec/kernels/native/amx_tiles.hpp"
+#include "exec/kernels/native/bf16_dots.hpp"
 #include "exec/kernels/native/families.hpp"
 #include "exec/kernels/native/levels.hpp"
 #ifdef REHEARSAL_HAS_ONEDNN
@@ -42,7 +42,7 @@ std::string kernel_libraries() {
 
 std::string kernel_instructions() {
   std::string reason;
-  std::string set(native::has_tiles(reason) ? "amx" : native::name_of(native::loops()));
+  std::string set(native::has_tiles(reason) ? "amx" : native::has_bf16_dots(reason) ? "avx512_bf16" : native::name_of(native::loops()));
   for (const auto* limit : {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"})
     if (const char* of_library = std::getenv(limit); of_library != nullptr && *of_library != '\0')
       set += std::string(", in oneDNN ") + of_library;

@@ -285,7 +285,7 @@ std::unique_ptr<Kernel> make_attention(const KernelRequest& request, std::string
   return make_kernel(request, body_of<Run<Walk, kQueries>>(request), request.threads * elements * static_cast<std::int64_t>(sizeof(float)));
 }
 
-template <template <class> class Walk, std::size_t kQueries>
+template <class Unit, template <class> class Walk, std::size_t kQueries>
 std::unique_ptr<Kernel> make_tiled(const KernelRequest& request, std::string& reason) {
   if (!takes(request, reason)) return nullptr;
   const DType type = request.view().input(0).dtype;
@@ -294,14 +294,16 @@ std::unique_ptr<Kernel> make_tiled(const KernelRequest& request, std::string& re
     return nullptr;
   }
   const auto p = graph::attention_problem(request.view(), kQueries);
-  if (!has_tiles(reason) || (kQueries == 1 && !sums_in_place(p, type, reason))) return nullptr;
-  return make_kernel(request, Run<Walk, kQueries>::template by<TileProducts>,
-                     request.threads * elements_of<Walk<TileProducts>>(p) * static_cast<std::int64_t>(sizeof(float)));
+  if (!Unit::here(reason) || (kQueries == 1 && !sums_in_place(p, type, reason))) return nullptr;
+  return make_kernel(request, Run<Walk, kQueries>::template by<TileProducts<Unit>>,
+                     request.threads * elements_of<Walk<TileProducts<Unit>>>(p) * static_cast<std::int64_t>(sizeof(float)));
 }
 
 constexpr KernelRow kAttentionRows[] = {
-    {"Attention", "amx:attention", make_tiled<AttentionForward, 0>},
-    {"AttentionGrad", "amx:attention", make_tiled<Backward, 1>},
+    {"Attention", "amx:attention", make_tiled<ByTiles, AttentionForward, 0>},
+    {"AttentionGrad", "amx:attention", make_tiled<ByTiles, Backward, 1>},
+    {"Attention", "dots:attention", make_tiled<ByDots, AttentionForward, 0>},
+    {"AttentionGrad", "dots:attention", make_tiled<ByDots, Backward, 1>},
     {"Attention", "native:attention", make_attention<AttentionForward, 0>},
     {"AttentionGrad", "native:attention", make_attention<Backward, 1>},
 };

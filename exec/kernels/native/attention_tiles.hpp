@@ -1,19 +1,34 @@
 #pragma once
-// The six products of attention and its gradient in bf16, by tiles (amx_tiles.hpp). Factors are copied into whole tiles, zeros behind them;
-// weights and gradients of scores, f32 in between, are rounded to bf16 when they become factors, as in FlashAttention (Dao et al. 2022).
+// The six products of attention and its gradient in bf16, by the processor's tiles or dot products. Factors are copied into whole tiles,
+// zeros behind them; weights and gradients of scores, f32 in between, are rounded to bf16 when they become factors, as in FlashAttention
+// (Dao et al. 2022).
 
-#include "exec/kernels/native/attention_blocks.hpp"
-#include "exec/kernels/native/native.hpp"
 #include "exec/kernels/native/amx_tiles.hpp"
+#include "exec/kernels/native/attention_blocks.hpp"
+#include "exec/kernels/native/bf16_dots.hpp"
+#include "exec/kernels/native/native.hpp"
 #include "exec/kernels/reference/attention_rows.hpp"
 
 namespace rehearsal::exec::native {
 
+/// What multiplies, and the rows and depth of which a product has a multiple.
+struct ByTiles {
+  static constexpr std::int64_t kRows = kTileRows, kDepth = kTileDepth;
+  static bool here(std::string& reason) { return has_tiles(reason); }
+  static void product(const TileProduct& p, const std::uint16_t* a, const std::uint32_t* b, float* c) { tile_product(p, a, b, c); }
+};
+struct ByDots {
+  static constexpr std::int64_t kRows = 1, kDepth = kLine;
+  static bool here(std::string& reason) { return has_bf16_dots(reason); }
+  static void product(const TileProduct& p, const std::uint16_t* a, const std::uint32_t* b, float* c) { dot_product(p, a, b, c); }
+};
+
 /// Of one matrix of scores after the other, block of rows by block of rows: as WideProducts.
+template <class Unit>
 class TileProducts {
  public:
   using Number = Bf16;
-  static constexpr std::int64_t kRowsOfTile = kTileDepth;
+  static constexpr std::int64_t kRowsOfTile = Unit::kDepth;
 
   TileProducts(const graph::AttentionProblem& p, Scratch& scratch, bool backward);
 
@@ -40,6 +55,9 @@ class TileProducts {
   /// A block of f32 as a factor: rows for its keys, and transposed.
   void round_block(Keys keys, const float* block, bool transposed) const;
   void store_rows(const float* from, std::int64_t stride, Bf16* to, std::int64_t rows, std::int64_t columns) const;
+  [[nodiscard]] static constexpr std::int64_t tall(std::int64_t count) { return whole(count, Unit::kRows); }
+  [[nodiscard]] static constexpr std::int64_t wide(std::int64_t count) { return whole(count, kTileColumns); }
+  [[nodiscard]] static constexpr std::int64_t deep(std::int64_t count) { return whole(count, Unit::kDepth); }
   [[nodiscard]] bool wants(std::size_t o) const { return rows_->call().has_output(o); }
 
   graph::AttentionProblem p_;

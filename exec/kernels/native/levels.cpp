@@ -7,12 +7,13 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "exec/kernels/native/bf16_dots.hpp"
 
 namespace rehearsal::exec::native {
 
 namespace {
 
-constexpr std::array<std::string_view, 4> kLevelNames = {"default", "avx2", "avx512", "amx"};  // in order of Level
+constexpr std::array<std::string_view, 5> kLevelNames = {"default", "avx2", "avx512", "avx512_bf16", "amx"};  // in order of Level
 
 }  // namespace
 
@@ -21,7 +22,8 @@ bool allows(Level level) {
   if (limit == nullptr || *limit == '\0') return true;
   const auto at = std::find(kLevelNames.begin(), kLevelNames.end(), std::string_view(limit));
   if (at == kLevelNames.end())
-    throw BadInput("REHEARSAL_MAX_ISA", "\"" + std::string(limit) + "\" is no instruction set; use default, avx2, avx512 or amx");
+    throw BadInput("REHEARSAL_MAX_ISA",
+                   "\"" + std::string(limit) + "\" is no instruction set; use default, avx2, avx512, avx512_bf16 or amx");
   return static_cast<std::ptrdiff_t>(level) <= at - kLevelNames.begin();
 }
 
@@ -47,6 +49,17 @@ std::string_view name_of(const Loops& of) {
   static_cast<void>(of);
 #endif
   return kLevelNames[static_cast<std::size_t>(level)];
+}
+
+bool has_bf16_dots(std::string& reason) {
+  reason = "built for processors without AVX512_BF16";
+  if (!compiles_bf16_dots()) return false;
+#ifdef REHEARSAL_X86_LEVELS
+  const bool possible = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bf16");
+  if (possible && allows(Level::Avx512Bf16)) return true;
+  reason = possible ? "REHEARSAL_MAX_ISA forbids AVX512_BF16" : "the processor has no AVX512_BF16";
+#endif
+  return false;
 }
 
 const Loops& loops() {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "exec/host/cpu_backend.hpp"
+#include "exec/kernels/native/bf16_dots.hpp"
 #include "exec/play/interpreter.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/kernels/against_reference.hpp"
@@ -22,6 +23,14 @@ namespace {
 void check_orders(const Case& c, std::string_view wants) {
   for (const auto now : {Format::Plain, Format::ChannelsLast})
     for (const int threads : {1, 2}) check(c, now, wants, threads);
+}
+
+/// In bf16 by every unit that this machine has.
+void check_narrow_attention(const Case& c, int threads) {
+  std::string reason;
+  const Case narrow = in_type(c, DType::BF16);
+  if (native::has_bf16_dots(reason)) compared(narrow, Format::Plain, threads, "dots:attention");
+  if (native::has_tiles(reason)) compared(narrow, Format::Plain, threads, "amx:attention");
 }
 
 }  // namespace
@@ -219,6 +228,8 @@ TEST_CASE("fast attention agrees with the reference") {
        {f, b}},
       {{2, 200, 6}, {2, 300, 6}, {2, 300, 6}, {2, 200, 6}, {{"stream", std::int64_t{7}}, {"ratio", 0.3}}},
       {{1, 3, 64}, {1, 1000, 64}, {1, 1000, 64}, {1, 3, 64}, {}},
+      // Deeper than a product takes at once, more columns than fit into registers, and rows beyond whole blocks.
+      {{1, 101, 136}, {1, 150, 136}, {1, 150, 200}, {1, 101, 200}, {{"steps", Sizes{scale, -1, 0}}, {"numbers", std::vector{0.1}}}},
   };
   for (const auto& s : all)
     for (const int threads : {1, 2}) {
@@ -230,6 +241,7 @@ TEST_CASE("fast attention agrees with the reference") {
       }
       check(forward, Format::Plain, "native:attention", threads);
       check(backward, Format::Plain, "native:attention", threads);
+      check_narrow_attention(forward, threads);
     }
 }
 

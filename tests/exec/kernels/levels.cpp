@@ -3,9 +3,12 @@
 #include "exec/kernels/native/levels.hpp"
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 
+#include "base/error.hpp"
+#include "exec/kernels/native/bf16_dots.hpp"
 #include "tests/catch.hpp"
 
 using namespace rehearsal::exec::native;
@@ -111,4 +114,31 @@ TEST_CASE("transposes move every element of 2 and 4 bytes, on every instruction 
       }
     }
   }
+}
+
+TEST_CASE("dot products of bf16 add what they are told to, and a lower instruction set forbids them") {
+  std::string reason;
+  if (has_bf16_dots(reason)) {
+    // One row (1, 2) by 16 columns (3 + j, 4): 3 + j + 2 * 4 = 11 + j, and with 1 that was there 12 + j. In bf16 1 is 0x3F80, 2 0x4000.
+    const std::uint16_t a[] = {0x3F80, 0x4000};
+    std::vector<std::uint32_t> b(16);
+    std::vector<float> c(16, 1.0F);
+    for (int j = 0; j < 16; ++j) {
+      const Bf16 upper{0x4080};  // 4
+      Bf16 lower{};
+      const float number = static_cast<float>(3 + j);
+      loops().bf16.from_f32(&lower, &number, 1);
+      b[static_cast<std::size_t>(j)] = static_cast<std::uint32_t>(lower.bits) | static_cast<std::uint32_t>(upper.bits) << 16U;
+    }
+    dot_product({1, 16, 2, 2, 16, 16, true}, a, b.data(), c.data());
+    for (int j = 0; j < 16; ++j) CHECK(c[static_cast<std::size_t>(j)] == static_cast<float>(12 + j));
+  }
+  const char* limit = std::getenv("REHEARSAL_MAX_ISA");
+  const std::string before = limit == nullptr ? "" : limit;
+  ::setenv("REHEARSAL_MAX_ISA", "avx512", 1);
+  CHECK_FALSE(has_bf16_dots(reason));
+  CHECK_THAT(reason, contains("AVX512_BF16"));
+  ::setenv("REHEARSAL_MAX_ISA", "avx512bf16", 1);
+  CHECK_THROWS_AS(allows(Level::Avx512Bf16), rehearsal::BadInput);
+  before.empty() ? ::unsetenv("REHEARSAL_MAX_ISA") : ::setenv("REHEARSAL_MAX_ISA", before.c_str(), 1);
 }
