@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "exec/kernels/native/attention_products.hpp"
 #include "exec/kernels/native/attention_tiles.hpp"
@@ -21,6 +22,48 @@ using AttentionKind = graph::AttentionStep::Kind;
 constexpr std::int64_t kFewKeys = 64;  ///< so many cost less than looking for those that are hidden
 /// A score that no row with another one sees: e to such a power is 0. Where all scores of a row are near it, every key counts.
 constexpr float kHidden = static_cast<float>(graph::kHidesScore), kSeen = -1e29F;
+
+/// With the gradients of added operands, summed in f32: where they lie, or in `room` where they lie in 16 bits.
+template <class T>
+class SummingRows : public AttentionRows {
+ public:
+  SummingRows(const Call& call, std::size_t queries, float* room) : AttentionRows(call, queries) {
+    for (std::size_t o = kFirstOfAdded; o < call.outputs.size(); ++o) {
+      const std::int64_t count = graph::element_count(call.out_shape(o));
+      if constexpr (std::is_same_v<T, float>)
+        sums_.push_back(call.out<float>(o));
+      else
+        sums_.push_back(std::exchange(room, room + whole(count, kLine)));
+      std::fill_n(sums_.back(), count, 0.0F);
+    }
+  }
+
+  [[nodiscard]] Elements<float> gradient(std::size_t step, std::int64_t number, std::int64_t row) const {
+    return AttentionRows::gradient(sums_[gradient_of(step) - kFirstOfAdded], step, number, row);
+  }
+
+  /// Rounds them, once.
+  void store_sums() const {
+    if constexpr (!std::is_same_v<T, float>)
+      for (std::size_t i = 0; i < sums_.size(); ++i) {
+        const auto o = i + kFirstOfAdded;
+        loops_over<T>().from_f32(call().out<T>(o), sums_[i], graph::element_count(call().out_shape(o)));
+      }
+  }
+
+  /// Elements of the room that the gradients among these results want.
+  [[nodiscard]] static std::int64_t room(std::span<const std::optional<graph::TensorType>> results) {
+    std::int64_t elements = 0;
+    for (std::size_t o = kFirstOfAdded; o < results.size() && !std::is_same_v<T, float>; ++o)
+      elements += whole(graph::element_count(results[o]->shape), kLine);
+    return elements;
+  }
+
+ private:
+  static constexpr std::size_t kFirstOfAdded = 3;  ///< results before: dq, dk, dv
+
+  std::vector<float*> sums_;
+};
 
 /// A row of one of the matrices of scores.
 struct ScoreRow {
@@ -143,7 +186,7 @@ class BlockWalk {
   }
 
   const AttentionProblem& p_;
-  const AttentionRows* rows_ = nullptr;
+  const SummingRows<T>* rows_ = nullptr;
   Products products_;
   Blocking b_;
   float *weights_, *addends_;  ///< a block of scores; a row of an added operand of 16 bits
@@ -159,7 +202,7 @@ class AttentionForward : BlockWalk<Products> {
   AttentionForward(const AttentionProblem& p, Scratch& scratch) : Walk(p, scratch, false) {}
 
   /// All blocks of all matrices, in `parts` of which this is one.
-  void run(const AttentionRows& rows, std::int64_t part, std::int64_t parts) {
+  void run(const SummingRows<Number>& rows, std::int64_t part, std::int64_t parts) {
     rows_ = &rows;
     const std::int64_t each = b_.rows, blocks = (p_.rows + each - 1) / each, all = p_.matrices() * blocks;
     for (std::int64_t i = part * all / parts; i < (part + 1) * all / parts; ++i)
@@ -187,7 +230,7 @@ class Backward : BlockWalk<Products> {
       : Walk(p, scratch, true), gradient_(scratch.take(b_.scores())), dropped_(p.ratio > 0 ? scratch.take(b_.scores()) : weights_) {}
 
   /// Of `parts` this one. Matrices that add to one gradient of a bias follow each other.
-  void run(const AttentionRows& rows, std::int64_t part, std::int64_t parts) {
+  void run(const SummingRows<Number>& rows, std::int64_t part, std::int64_t parts) {
     rows_ = &rows;
     const std::int64_t groups = rows.independent(), each = p_.matrices() / std::max<std::int64_t>(1, groups);
     for (std::int64_t group = part * groups / parts; group < (part + 1) * groups / parts; ++group)
@@ -228,7 +271,7 @@ class Backward : BlockWalk<Products> {
     if (step.kind == AttentionKind::Divide) return loops().attention.divide(dx, value);
     if (step.kind != AttentionKind::Add) return this->hide(s, from, keys, dx, 0.0F);
     for (std::int64_t r = 0; step.differentiated && r < dx.rows; ++r) {
-      const auto to = rows_->template gradient<float>(s, from.number, from.row + r);
+      const auto to = rows_->gradient(s, from.number, from.row + r);
       const float* row = dx.first + r * dx.stride;
       if (to.stride == 1)
         loops_over<float>().add(to.first + keys.first, row, dx.columns);
@@ -247,56 +290,47 @@ std::int64_t elements_of(const AttentionProblem& p) {
   return counting.elements();
 }
 
-template <template <class> class Walk, std::size_t kQueries>
+/// Of so many threads, each with a part of the workspace behind the sums that all add to.
+template <class Walk, std::size_t kQueries>
 struct Run {
-  template <class Products>
-  static void by(const Call& call) {
-    const AttentionRows rows(call, kQueries);
-    if constexpr (kQueries == 1 && std::is_same_v<typename Products::Number, float>) rows.template clear_gradients<float>();
+  using T = typename Walk::Number;
+
+  static void run(const Call& call) {
+    auto* workspace = static_cast<float*>(call.context.workspace);
+    const SummingRows<T> rows(call, kQueries, workspace);
     const auto& p = rows.problem();
-    const std::int64_t elements = elements_of<Walk<Products>>(p);
+    const std::int64_t elements = elements_of<Walk>(p), first = SummingRows<T>::room(call.problem.outputs);
     const std::int64_t parts = std::max(1, call.threads());
     parallel_items(static_cast<int>(parts), parts, 1, [&](std::int64_t part) {
-      Scratch scratch(static_cast<float*>(call.context.workspace) + part * elements);
-      Walk<Products>(p, scratch).run(rows, part, parts);
+      Scratch scratch(workspace + first + part * elements);
+      Walk(p, scratch).run(rows, part, parts);
     });
+    rows.store_sums();
   }
-  template <class T>
-  static void run(const Call& call) {
-    by<WideProducts<T>>(call);
+
+  static std::unique_ptr<Kernel> make(const KernelRequest& request) {
+    const auto elements = request.threads * elements_of<Walk>(graph::attention_problem(request.view(), kQueries));
+    return make_kernel(request, run, (elements + SummingRows<T>::room(request.outputs)) * static_cast<std::int64_t>(sizeof(float)));
   }
 };
-
-/// Gradients of added operands are summed where they lie, which rounds every sum unless they are f32.
-bool sums_in_place(const AttentionProblem& p, DType type, std::string& reason) {
-  const bool wanted = std::any_of(p.steps.begin(), p.steps.end(), [](const auto& step) { return step.differentiated; });
-  if (!wanted || type == DType::F32) return true;
-  reason = "gradients of an added operand only in f32";
-  return false;
-}
 
 template <template <class> class Walk, std::size_t kQueries>
 std::unique_ptr<Kernel> make_attention(const KernelRequest& request, std::string& reason) {
   if (!takes(request, reason)) return nullptr;
   const DType type = request.view().input(0).dtype;
-  const auto p = graph::attention_problem(request.view(), kQueries);
-  if (kQueries == 1 && !sums_in_place(p, type, reason)) return nullptr;
-  const auto elements = type == DType::F32 ? elements_of<Walk<WideProducts<float>>>(p) : elements_of<Walk<WideProducts<Bf16>>>(p);
-  return make_kernel(request, body_of<Run<Walk, kQueries>>(request), request.threads * elements * static_cast<std::int64_t>(sizeof(float)));
+  if (type == DType::F32) return Run<Walk<WideProducts<float>>, kQueries>::make(request);
+  if (type == DType::BF16) return Run<Walk<WideProducts<Bf16>>, kQueries>::make(request);
+  return Run<Walk<WideProducts<F16>>, kQueries>::make(request);
 }
 
 template <class Unit, template <class> class Walk, std::size_t kQueries>
 std::unique_ptr<Kernel> make_tiled(const KernelRequest& request, std::string& reason) {
   if (!takes(request, reason)) return nullptr;
-  const DType type = request.view().input(0).dtype;
-  if (type != DType::BF16) {
+  if (const DType type = request.view().input(0).dtype; type != DType::BF16) {
     reason = "only bf16, not " + std::string(name(type));
     return nullptr;
   }
-  const auto p = graph::attention_problem(request.view(), kQueries);
-  if (!Unit::here(reason) || (kQueries == 1 && !sums_in_place(p, type, reason))) return nullptr;
-  return make_kernel(request, Run<Walk, kQueries>::template by<TileProducts<Unit>>,
-                     request.threads * elements_of<Walk<TileProducts<Unit>>>(p) * static_cast<std::int64_t>(sizeof(float)));
+  return Unit::here(reason) ? Run<Walk<TileProducts<Unit>>, kQueries>::make(request) : nullptr;
 }
 
 constexpr KernelRow kAttentionRows[] = {

@@ -59,7 +59,7 @@ class AttentionRow {
       if (step.kind == AttentionKind::Divide) std::for_each(dx.begin(), dx.end(), [&](T& d) { d /= static_cast<T>(step.number); });
       if (step.kind == AttentionKind::HideElse || step.kind == AttentionKind::HideWhere) hide(s, dx, T(0));
       if (step.differentiated) {
-        const auto to = rows_.gradient<T>(s, number_, row_);
+        const auto to = rows_.gradient(rows_.call().template out<T>(rows_.gradient_of(s)), s, number_, row_);
         for (std::size_t j = 0; j < dx.size(); ++j) to.first[static_cast<std::int64_t>(j) * to.stride] += dx[j];
       }
     }

@@ -42,11 +42,12 @@ class AttentionRows {
   [[nodiscard]] Elements<const T> elements(std::size_t step, std::int64_t number, std::int64_t row) const {
     return {call_.in<T>(operand_of(step)) + at(step, number, row), steps_[step].key};
   }
-  /// The same of the gradient that a step wants of its operand.
+  /// The same of the gradient that a step wants of its operand, where that is result `gradient_of(step)` or summed from `sums` on.
   template <class T>
-  [[nodiscard]] Elements<T> gradient(std::size_t step, std::int64_t number, std::int64_t row) const {
-    return {call_.out<T>(gradients_[step]) + at(step, number, row), steps_[step].key};
+  [[nodiscard]] Elements<T> gradient(T* sums, std::size_t step, std::int64_t number, std::int64_t row) const {
+    return {sums + at(step, number, row), steps_[step].key};
   }
+  [[nodiscard]] std::size_t gradient_of(std::size_t step) const { return gradients_[step]; }
   [[nodiscard]] const graph::AttentionStrides& strides_of(std::size_t step) const { return steps_[step]; }
   /// Sets wanted gradients of added operands to 0.
   template <class T>

@@ -213,7 +213,7 @@ void check(const Case& c, Format now, std::string_view wants, int threads) {
   for (const auto type : {DType::BF16, DType::F16}) {
     const auto found = compared(in_type(c, type), now, threads);
     const auto name = std::string(wants.substr(std::min(wants.find(':'), wants.size())));
-    const bool own = found == "amx" + name || found == "dots" + name;     // by the processor's units
+    const bool own = found == "amx" + name || found == "dots" + name;            // by the processor's units
     const bool product = c.op == "ConvGradWeight" && found == "onednn:product";  // of single pixels, by the processor's units
     CHECK((found == wants || own || found == "widened:" + std::string(wants) || product));
   }

@@ -25,10 +25,12 @@ void check_orders(const Case& c, std::string_view wants) {
     for (const int threads : {1, 2}) check(c, now, wants, threads);
 }
 
-/// In bf16 by every unit that this machine has.
+/// In 16 bits without widening the operands of the whole node, and in bf16 by every unit that this machine has.
 void check_narrow_attention(const Case& c, int threads) {
   std::string reason;
+  compared(in_type(c, DType::F16), Format::Plain, threads, "native:attention");
   const Case narrow = in_type(c, DType::BF16);
+  compared(narrow, Format::Plain, threads, "native:attention");
   if (native::has_bf16_dots(reason)) compared(narrow, Format::Plain, threads, "dots:attention");
   if (native::has_tiles(reason)) compared(narrow, Format::Plain, threads, "amx:attention");
 }
@@ -242,6 +244,7 @@ TEST_CASE("fast attention agrees with the reference") {
       check(forward, Format::Plain, "native:attention", threads);
       check(backward, Format::Plain, "native:attention", threads);
       check_narrow_attention(forward, threads);
+      check_narrow_attention(backward, threads);
     }
 }
 
