@@ -80,6 +80,18 @@ void add_normalizations(std::vector<Case>& cases, const ImageSize& i) {
   cases.push_back({"BatchNormRunning", running, {sums, v, v}});
 }
 
+void add_group_normalizations(std::vector<Case>& cases, const ImageSize& i) {
+  const std::int64_t groups = 8;
+  const auto x = f32({i.batch, i.channels, i.image, i.image}), v = f32({i.channels});
+  const auto sums = f64({2, i.batch, groups});
+  const graph::Attributes by{{"num_groups", groups}, {"count", i.channels / groups * i.image * i.image}, {"epsilon", 1e-5}};
+  cases.push_back({"GroupNormSums", by, {x}, true});
+  cases.push_back({"GroupNormApply", by, {x, sums, v, v}, true});
+  cases.push_back({"GroupNormGradSums", by, {x, sums, v, x}, true});
+  cases.push_back({"GroupNormGradInput", by, {x, sums, v, x, sums}, true});
+  cases.push_back({"GroupNormGradParameters", by, {x, sums, x}, true});
+}
+
 void add_image_work(std::vector<Case>& cases, const ImageSize& i) {
   const auto x = f32({i.batch, i.channels, i.image, i.image}), y = f32({i.batch, i.channels, i.image / 2, i.image / 2});
   const graph::Attributes pool{{"kernel_shape", Sizes{2, 2}}, {"strides", Sizes{2, 2}}};
@@ -258,6 +270,7 @@ std::vector<Case> sweep_of(const SweepSizes& sizes) {
   }
   for (const auto& i : sizes.images) {
     add_normalizations(cases, i);
+    add_group_normalizations(cases, i);
     add_image_work(cases, i);
   }
   for (const auto tokens : sizes.tokens)

@@ -77,24 +77,27 @@ inline constexpr std::int64_t kElementsWorthAThread = 1 << 14;
   return (rows + each - 1) / each;
 }
 
-/// Adds up rows by column, `width` sums in all: part(first row, rows, sums) adds one part to zeroed sums in the workspace, and
-/// the parts are then added in order into `total`. The workspace holds parts_of(rows, columns) * width doubles.
+/// Adds up the rows of every matrix by column, `width` sums in all: part(number of the first row among those of all matrices, rows, sums)
+/// adds one part to zeroed sums in the workspace, and the parts are then added in order into `total`, width of a matrix after another's.
+/// The workspace holds matrices * parts_of(rows, columns) * width doubles.
 struct ColumnSums {
-  std::int64_t rows = 0, columns = 0;  ///< of what is added up
+  std::int64_t rows = 0, columns = 0;  ///< of a matrix
   std::int64_t width = 0;
+  std::int64_t matrices = 1;
 };
 template <class F>
 void sum_parts(const Call& call, const ColumnSums& shape, double* total, const F& part) {
-  const auto [rows, columns, width] = shape;
+  const auto [rows, columns, width, matrices] = shape;
   const std::int64_t each = rows_of_part(rows, columns), parts = parts_of(rows, columns);
   auto* sums = static_cast<double*>(call.context.workspace);
-  parallel_items(call.threads(), parts, 1, [&](std::int64_t p) {
+  parallel_items(call.threads(), matrices * parts, 1, [&, rows = rows, width = width](std::int64_t p) {
+    const std::int64_t first = p % parts * each;
     std::fill_n(sums + p * width, width, 0.0);
-    part(p * each, std::min(each, rows - p * each), sums + p * width);
+    part(p / parts * rows + first, std::min(each, rows - first), sums + p * width);
   });
-  std::fill_n(total, width, 0.0);
-  for (std::int64_t p = 0; p < parts; ++p)
-    for (std::int64_t i = 0; i < width; ++i) total[i] += sums[p * width + i];
+  std::fill_n(total, matrices * width, 0.0);
+  for (std::int64_t p = 0; p < matrices * parts; ++p)
+    for (std::int64_t i = 0; i < width; ++i) total[p / parts * width + i] += sums[p * width + i];
 }
 
 }  // namespace rehearsal::exec::native
