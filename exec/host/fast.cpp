@@ -22,9 +22,10 @@ std::span<const KernelRow> fast_kernels() {
 #ifdef REHEARSAL_HAS_ONEDNN
     add(onednn::library_kernels().rows);
 #endif
-    for (auto* family : {native::elementwise_kernels, native::normalization_kernels, native::layer_normalization_kernels,
-                         native::softmax_kernels, native::attention_kernels, native::pooling_kernels, native::reduction_kernels,
-                         native::movement_kernels, native::rotation_kernels, native::optimizer_kernels})
+    for (auto* family :
+         {native::elementwise_kernels, native::normalization_kernels, native::layer_normalization_kernels, native::softmax_kernels,
+          native::attention_kernels, native::pooling_kernels, native::reduction_kernels, native::movement_kernels,
+          native::picked_element_kernels, native::resizing_kernels, native::rotation_kernels, native::optimizer_kernels})
       add(family());
     return rows;
   }();

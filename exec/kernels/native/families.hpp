@@ -15,6 +15,8 @@ namespace rehearsal::exec::native {
 [[nodiscard]] std::span<const KernelRow> pooling_kernels();
 [[nodiscard]] std::span<const KernelRow> reduction_kernels();
 [[nodiscard]] std::span<const KernelRow> movement_kernels();
+[[nodiscard]] std::span<const KernelRow> picked_element_kernels();
+[[nodiscard]] std::span<const KernelRow> resizing_kernels();
 [[nodiscard]] std::span<const KernelRow> rotation_kernels();
 [[nodiscard]] std::span<const KernelRow> optimizer_kernels();
 [[nodiscard]] std::span<const KernelRow> winograd_kernels();

@@ -88,25 +88,6 @@ struct MovementTranspose {
   }
 };
 
-/// The instantiation of B for elements as wide as those of operand 0.
-template <class B>
-std::unique_ptr<Kernel> make_moving(const KernelRequest& request, std::string& reason) {
-  const auto view = request.view();
-  if (graph::element_count(view.input(0).shape) == 0) {
-    reason = "an empty tensor";
-    return nullptr;
-  }
-  switch (size_of(view.input(0).dtype)) {
-    case 2:
-      return make_kernel(request, B::template run<std::uint16_t>);
-    case 4:
-      return make_kernel(request, B::template run<std::uint32_t>);
-    default:
-      reason = "only elements of 2 or 4 bytes";
-      return nullptr;
-  }
-}
-
 /// A part of a tensor along `axis` in memory order: `outer` runs of `run` elements, `pitch` apart in the whole.
 struct CopiedRuns {
   std::int64_t outer, run, pitch, start;
@@ -246,11 +227,41 @@ struct GatherGradient {
   }
 };
 
+struct Unchanged {
+  template <class Element>
+  static void run(const Call& call) {
+    const auto* x = call.in<Element>(0);
+    auto* y = call.out<Element>();
+    parallel_ranges(call.threads(), graph::element_count(call.out_shape()), kElementsWorthAThread,
+                    [&](std::int64_t first, std::int64_t last) {
+                      if (x != y) std::memcpy(y + first, x + first, static_cast<std::size_t>(last - first) * sizeof(Element));
+                    });
+  }
+};
+
+struct FilledTensor {
+  template <class T>
+  static void run(const Call& call) {
+    const auto value = rounded<T>(static_cast<float>(call.attributes().number("value", 0.0)));
+    parallel_ranges(call.threads(), graph::element_count(call.out_shape()), kElementsWorthAThread,
+                    [&](std::int64_t first, std::int64_t last) { std::fill(call.out<T>() + first, call.out<T>() + last, value); });
+  }
+};
+
+std::unique_ptr<Kernel> make_filled(const KernelRequest& request, std::string& reason) {
+  if (const auto body = reference::body_for<FilledTensor>(request.view().output().dtype, reference::Types<float, Bf16, F16>{}))
+    return make_kernel(request, body);
+  reason = "only f32, bf16 and f16";
+  return nullptr;
+}
+
 constexpr KernelRow kMovementRows[] = {
-    {"Transpose", "native:transpose", make_moving<MovementTranspose>},
-    {"Concat", "native:copy", make_moving<MovementConcat>, follow_any},
-    {"Split", "native:copy", make_moving<MovementSplit>, follow_any},
-    {"Gather", "native:gather", make_moving<MovementGather>},
+    {"StopGradient", "native:copy", make_by_width<Unchanged>, follow_any},
+    {"ConstantOfShape", "native:fill", make_filled},
+    {"Transpose", "native:transpose", make_by_width<MovementTranspose>},
+    {"Concat", "native:copy", make_by_width<MovementConcat>, follow_any},
+    {"Split", "native:copy", make_by_width<MovementSplit>, follow_any},
+    {"Gather", "native:gather", make_by_width<MovementGather>},
     {"GatherGrad", "native:gather", make<GatherGradient>},
 };
 

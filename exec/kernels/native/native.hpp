@@ -61,6 +61,25 @@ template <class B>
   return takes(request, reason) ? make_kernel(request, body_of<B>(request)) : nullptr;
 }
 
+/// A kernel that runs B for elements as wide as those of operand 0.
+template <class B>
+[[nodiscard]] std::unique_ptr<Kernel> make_by_width(const KernelRequest& request, std::string& reason) {
+  const auto view = request.view();
+  if (graph::element_count(view.input(0).shape) == 0) {
+    reason = "an empty tensor";
+    return nullptr;
+  }
+  switch (size_of(view.input(0).dtype)) {
+    case 2:
+      return make_kernel(request, B::template run<std::uint16_t>);
+    case 4:
+      return make_kernel(request, B::template run<std::uint32_t>);
+    default:
+      reason = "only elements of 2 or 4 bytes";
+      return nullptr;
+  }
+}
+
 [[nodiscard]] inline bool channels_last(const TensorView& view) { return view.format == plan::Format::ChannelsLast; }
 
 /// An image as its kernels see it.
