@@ -9,10 +9,10 @@ namespace rehearsal::exec {
 
 [[nodiscard]] constexpr bool is_narrow(DType type) { return type == DType::BF16 || type == DType::F16; }
 
-/// `type` is that of `from`, which is_narrow().
-void widen(const void* from, DType type, float* to, std::int64_t count);
+/// `type` is that of `from`, which is_narrow(). Parts of many numbers are shared among as many threads.
+void widen(const void* from, DType type, float* to, std::int64_t count, int threads = 1);
 /// `type` is that of `to`, which is_narrow(). Numbers beyond its range become infinite.
-void narrow(const float* from, DType type, void* to, std::int64_t count);
+void narrow(const float* from, DType type, void* to, std::int64_t count, int threads = 1);
 /// sum += addend, in f32, rounded once.
 void add_narrow(void* sum, const void* addend, DType type, std::int64_t count);
 

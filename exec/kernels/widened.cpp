@@ -54,7 +54,8 @@ void WidenedNode::widen(WidenedTypes from, std::vector<std::optional<graph::Tens
 
 class WidenedKernel final : public Kernel {
  public:
-  WidenedKernel(WidenedNode node, std::shared_ptr<Kernel> kernel) : node_(std::move(node)), kernel_(std::move(kernel)) {}
+  WidenedKernel(WidenedNode node, std::shared_ptr<Kernel> kernel, int threads)
+      : node_(std::move(node)), kernel_(std::move(kernel)), threads_(threads) {}
 
   [[nodiscard]] std::int64_t workspace_bytes() const override { return node_.bytes() + kernel_->workspace_bytes(); }
 
@@ -64,13 +65,14 @@ class WidenedKernel final : public Kernel {
     views(outputs, node_.outputs_, node_.output_offsets_, scratch, outputs_);
     for (std::size_t i = 0; i < inputs.size(); ++i)
       if (node_.input_offsets_[i] >= 0 && inputs[i].data != nullptr)
-        exec::widen(inputs[i].data, inputs[i].type->dtype, inputs_[i].as<float>(), graph::element_count(inputs[i].type->shape));
+        exec::widen(inputs[i].data, inputs[i].type->dtype, inputs_[i].as<float>(), graph::element_count(inputs[i].type->shape), threads_);
     auto inner = context;
     inner.workspace = kernel_->workspace_bytes() > 0 ? scratch + node_.bytes() : nullptr;
     kernel_->run(inputs_, outputs_, inner);
     for (std::size_t i = 0; i < outputs.size(); ++i)
       if (node_.output_offsets_[i] >= 0 && outputs[i].data != nullptr)
-        exec::narrow(outputs_[i].as<float>(), outputs[i].type->dtype, outputs[i].data, graph::element_count(outputs[i].type->shape));
+        exec::narrow(outputs_[i].as<float>(), outputs[i].type->dtype, outputs[i].data, graph::element_count(outputs[i].type->shape),
+                     threads_);
   }
 
  private:
@@ -88,6 +90,7 @@ class WidenedKernel final : public Kernel {
 
   WidenedNode node_;
   std::shared_ptr<Kernel> kernel_;
+  int threads_;
   std::vector<TensorView> inputs_, outputs_;
 };
 
@@ -98,7 +101,7 @@ std::shared_ptr<Kernel> make_widened(const KernelRequest& request,
                            request.input_formats, request.output_formats, request.threads};
   auto kernel = make(wide);
   if (kernel == nullptr) return nullptr;
-  return std::make_shared<WidenedKernel>(std::move(node), std::move(kernel));
+  return std::make_shared<WidenedKernel>(std::move(node), std::move(kernel), request.threads);
 }
 
 }  // namespace rehearsal::exec

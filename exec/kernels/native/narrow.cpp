@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "exec/kernels/native/loops.hpp"
+#include "exec/kernels/native/native.hpp"
 
 namespace rehearsal::exec {
 
@@ -10,18 +10,33 @@ using native::Bf16;
 using native::F16;
 using native::loops_over;
 
-void widen(const void* from, DType type, float* to, std::int64_t count) {
-  if (type == DType::BF16)
-    loops_over<Bf16>().to_f32(to, static_cast<const Bf16*>(from), count);
-  else
-    loops_over<F16>().to_f32(to, static_cast<const F16*>(from), count);
+namespace {
+
+/// Calls body(numbers of that type, first, count) for the parts of all threads.
+template <class F>
+void for_parts(DType type, std::int64_t count, int threads, const F& body) {
+  native::parallel_ranges(threads, count, native::kElementsWorthAThread, [&](std::int64_t first, std::int64_t last) {
+    if (type == DType::BF16)
+      body(Bf16{}, first, last - first);
+    else
+      body(F16{}, first, last - first);
+  });
 }
 
-void narrow(const float* from, DType type, void* to, std::int64_t count) {
-  if (type == DType::BF16)
-    loops_over<Bf16>().from_f32(static_cast<Bf16*>(to), from, count);
-  else
-    loops_over<F16>().from_f32(static_cast<F16*>(to), from, count);
+}  // namespace
+
+void widen(const void* from, DType type, float* to, std::int64_t count, int threads) {
+  for_parts(type, count, threads, [&](auto like, std::int64_t first, std::int64_t n) {
+    using T = decltype(like);
+    loops_over<T>().to_f32(to + first, static_cast<const T*>(from) + first, n);
+  });
+}
+
+void narrow(const float* from, DType type, void* to, std::int64_t count, int threads) {
+  for_parts(type, count, threads, [&](auto like, std::int64_t first, std::int64_t n) {
+    using T = decltype(like);
+    loops_over<T>().from_f32(static_cast<T*>(to) + first, from + first, n);
+  });
 }
 
 void add_narrow(void* sum, const void* addend, DType type, std::int64_t count) {

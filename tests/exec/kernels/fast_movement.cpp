@@ -88,3 +88,20 @@ TEST_CASE("tensors of 16 bits are filled without a wide copy") {
     CHECK(wide == std::vector<float>(15, -1.5F));  // which both types hold exactly
   }
 }
+
+TEST_CASE("numbers are widened and narrowed alike by any number of threads, each once") {
+  constexpr std::int64_t kCount = 5 * 16384 + 3;  // parts of five threads at most
+  for (const DType type : {DType::BF16, DType::F16}) {
+    std::vector<float> numbers(kCount), wide(kCount), alone(kCount);
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = 1.0F + static_cast<float>(i) / 65536.0F;
+    std::vector<std::uint16_t> bits(kCount + 1, 7), expected(kCount + 1, 7);
+    narrow(numbers.data(), type, expected.data(), kCount);
+    widen(expected.data(), type, alone.data(), kCount);
+    for (const int threads : {2, 3, 7}) {
+      narrow(numbers.data(), type, bits.data(), kCount, threads);
+      widen(bits.data(), type, wide.data(), kCount, threads);
+      CHECK(bits == expected);  // and nothing behind the last
+      CHECK(wide == alone);
+    }
+  }
+}
