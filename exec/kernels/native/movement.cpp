@@ -1,6 +1,7 @@
 // Moving elements of any type by their size: transposes, joins and splits; rows picked by index.
 
 #include <cstring>
+#include <numeric>
 #include <unordered_map>
 
 #include "exec/kernels/native/families.hpp"
@@ -54,9 +55,22 @@ Offsets offsets_of(const Axes& axes, const std::vector<std::int64_t>& result_str
   return o;
 }
 
+struct Unchanged {
+  template <class Element>
+  static void run(const Call& call) {
+    const auto* x = call.in<Element>(0);
+    auto* y = call.out<Element>();
+    parallel_ranges(call.threads(), graph::element_count(call.out_shape()), kElementsWorthAThread,
+                    [&](std::int64_t first, std::int64_t last) {
+                      if (x != y) std::memcpy(y + first, x + first, static_cast<std::size_t>(last - first) * sizeof(Element));
+                    });
+  }
+};
+
 struct MovementTranspose {
   template <class Element>
   static void run(const Call& call) {
+    if (channels_last(call.inputs[0]) || channels_last(call.outputs[0])) return Unchanged::run<Element>(call);
     const Axes axes = joined_axes(call);
     const auto* from = call.in<Element>(0);
     auto* to = call.out<Element>();
@@ -227,18 +241,6 @@ struct GatherGradient {
   }
 };
 
-struct Unchanged {
-  template <class Element>
-  static void run(const Call& call) {
-    const auto* x = call.in<Element>(0);
-    auto* y = call.out<Element>();
-    parallel_ranges(call.threads(), graph::element_count(call.out_shape()), kElementsWorthAThread,
-                    [&](std::int64_t first, std::int64_t last) {
-                      if (x != y) std::memcpy(y + first, x + first, static_cast<std::size_t>(last - first) * sizeof(Element));
-                    });
-  }
-};
-
 struct FilledTensor {
   template <class T>
   static void run(const Call& call) {
@@ -255,10 +257,26 @@ std::unique_ptr<Kernel> make_filled(const KernelRequest& request, std::string& r
   return nullptr;
 }
 
+/// Where an image's channels go last or come from there, memory stays as it is if the other side is channels-last. Of three axes either
+/// may be meant, and sequences have such transposes, too.
+bool channels_stay(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
+  const std::size_t rank = node.inputs[0]->shape.size();
+  if (rank < 4 || !is_image(node.inputs[0]->shape)) return true;
+  std::vector<std::int64_t> last(rank), second(rank);
+  std::iota(last.begin(), last.end(), 0);
+  second = last;
+  std::rotate(last.begin() + 1, last.begin() + 2, last.end());
+  std::rotate(second.begin() + 1, second.end() - 1, second.end());
+  const auto perm = node.attributes.integers("perm");
+  if (perm == last && node.input_formats[0] == plan::Format::ChannelsLast) inputs[0] = plan::Format::ChannelsLast;
+  if (perm == second) outputs[0] = plan::Format::ChannelsLast;
+  return true;
+}
+
 constexpr KernelRow kMovementRows[] = {
     {"StopGradient", "native:copy", make_by_width<Unchanged>, follow_any},
     {"ConstantOfShape", "native:fill", make_filled},
-    {"Transpose", "native:transpose", make_by_width<MovementTranspose>},
+    {"Transpose", "native:transpose", make_by_width<MovementTranspose>, channels_stay},
     {"Concat", "native:copy", make_by_width<MovementConcat>, follow_any},
     {"Split", "native:copy", make_by_width<MovementSplit>, follow_any},
     {"Gather", "native:gather", make_by_width<MovementGather>},

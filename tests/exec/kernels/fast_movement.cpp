@@ -105,3 +105,19 @@ TEST_CASE("numbers are widened and narrowed alike by any number of threads, each
     }
   }
 }
+
+TEST_CASE("channels that go last, or come from there, stay where they are in memory") {
+  const CpuBackend backend("onednn");
+  const auto& schema = graph::op_table()[graph::op("Transpose")];
+  const auto offered = [&](const Sizes& perm, const Shape& x, const Shape& y, Format now) {
+    const std::vector<std::optional<graph::TensorType>> from{graph::TensorType{DType::BF16, x}}, to{graph::TensorType{DType::BF16, y}};
+    const std::vector<Format> formats{now};
+    const auto offer = backend.offer({schema, {{"perm", perm}}, from, to, formats, 1});
+    return std::pair(offer.input_formats[0], offer.output_formats[0]);
+  };
+  CHECK(offered({0, 2, 3, 1}, {2, 3, 4, 5}, {2, 4, 5, 3}, Format::ChannelsLast) == std::pair(Format::ChannelsLast, Format::Plain));
+  CHECK(offered({0, 2, 3, 1}, {2, 3, 4, 5}, {2, 4, 5, 3}, Format::Plain) == std::pair(Format::Plain, Format::Plain));
+  CHECK(offered({0, 3, 1, 2}, {2, 4, 5, 3}, {2, 3, 4, 5}, Format::Plain) == std::pair(Format::Plain, Format::ChannelsLast));
+  // keys of a sequence
+  CHECK(offered({0, 2, 1}, {2, 3, 4}, {2, 4, 3}, Format::Plain) == std::pair(Format::Plain, Format::Plain));
+}
