@@ -1,4 +1,4 @@
-// Sums over neighbouring axes: [outer, summed, inner] in memory order.
+// Sums over axes that lie in memory in one or two places.
 
 #include <optional>
 
@@ -9,24 +9,25 @@
 namespace rehearsal::exec::native {
 namespace {
 
+/// [before, outer, summed, inner] in memory order, the first and the third summed.
 struct Block {
-  std::int64_t outer = 1, summed = 1, inner = 1;
+  std::int64_t before = 1, outer = 1, summed = 1, inner = 1;
 };
 
-/// Nothing when the summed axes are not neighbours in memory.
+/// Nothing when axes that are summed and that are not take turns more often.
 std::optional<Block> block_of(const graph::Shape& shape, const std::vector<bool>& reduced, plan::Format format) {
   graph::Shape flags(reduced.begin(), reduced.end());
   const auto sizes = in_memory_order(shape, format), sum = in_memory_order(flags, format);
-  Block b;
-  int at = 0;  // 0: before, 1: in, 2: behind the summed axes
+  std::vector<std::int64_t> turns(1, 1);  // kept, summed, kept, summed, kept
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     if (sizes[d] == 1) continue;
-    if (sum[d] != 0 && at == 0) at = 1;
-    if (sum[d] == 0 && at == 1) at = 2;
-    if (sum[d] != 0 && at == 2) return std::nullopt;
-    (at == 0 ? b.outer : at == 1 ? b.summed : b.inner) *= sizes[d];
+    if ((turns.size() % 2 == 0) != (sum[d] != 0)) turns.push_back(1);
+    turns.back() *= sizes[d];
   }
-  return b;
+  const bool twice = turns.size() > 3;
+  if (turns.size() > 5 || (twice && turns[0] > 1)) return std::nullopt;
+  turns.resize(5, 1);
+  return twice ? Block{turns[1], turns[2], turns[3], turns[4]} : Block{1, turns[0], turns[1], turns[2]};
 }
 
 std::vector<bool> reduced_by(const graph::OpSchema& op, const graph::NodeView& view) {
@@ -55,9 +56,12 @@ struct ReductionSum {
       for (std::int64_t i = 0; i < count; ++i) to[i] = rounded<T>(static_cast<float>(from[i] * scale));
     };
     auto* sums = static_cast<double*>(call.context.workspace);
+    const std::int64_t own = b.summed * b.inner, apart = b.outer * own;
     if (b.inner == 1 && b.outer > 1) {
-      parallel_items(call.threads(), b.outer, kElementsWorthAThread / b.summed + 1, [&](std::int64_t o) {
-        y[o] = rounded<T>(static_cast<float>(loops_over<T>().row_sum(x + o * b.summed, b.summed) * scale));
+      parallel_items(call.threads(), b.outer, kElementsWorthAThread / (b.before * own) + 1, [&](std::int64_t o) {
+        double sum = 0;
+        for (std::int64_t i = 0; i < b.before; ++i) sum += loops_over<T>().row_sum(x + i * apart + o * own, own);
+        y[o] = rounded<T>(static_cast<float>(sum * scale));
       });
     } else if (b.outer == 1) {
       double* total = sums + parts_of(b.summed, b.inner) * b.inner;
@@ -69,11 +73,11 @@ struct ReductionSum {
       });
       store(y, total, b.inner);
     } else {
-      parallel_items(call.threads(), b.outer, kElementsWorthAThread / (b.summed * b.inner) + 1, [&](std::int64_t o) {
-        double* own = sums + o * b.inner;
-        std::fill_n(own, b.inner, 0.0);
-        loops_over<T>().column_sums(x + o * b.summed * b.inner, b.summed, b.inner, own);
-        store(y + o * b.inner, own, b.inner);
+      parallel_items(call.threads(), b.outer, kElementsWorthAThread / (b.before * own) + 1, [&](std::int64_t o) {
+        double* by_column = sums + o * b.inner;
+        std::fill_n(by_column, b.inner, 0.0);
+        for (std::int64_t i = 0; i < b.before; ++i) loops_over<T>().column_sums(x + i * apart + o * own, b.summed, b.inner, by_column);
+        store(y + o * b.inner, by_column, b.inner);
       });
     }
   }
@@ -83,7 +87,7 @@ std::unique_ptr<Kernel> make_sum(const KernelRequest& request, std::string& reas
   if (!takes(request, reason)) return nullptr;
   const auto block = block_of(request.view().input(0).shape, reduced_by(request.schema, request.view()), request.input_formats[0]);
   if (!block) {
-    reason = "the summed axes are not neighbours";
+    reason = "the summed axes lie in memory in more than two places";
     return nullptr;
   }
   return make_kernel(request, body_of<ReductionSum>(request), workspace_of(*block));
