@@ -66,15 +66,19 @@ costmodel::KernelCase copy_case(plan::InstructionKind kind, const graph::TensorT
   const auto bytes = graph::size_of(type);
   costmodel::KernelCase kernel;
   const bool adds = kind == plan::InstructionKind::Accumulate;
+  const graph::TensorType sum{plan::sum_type(type.dtype), type.shape};
   kernel.op = std::string(name(kind));
   kernel.family = graph::CostFamily::Movement;
-  kernel.work = {Flops(adds ? static_cast<double>(graph::element_count(type.shape)) : 0.0), bytes * (adds ? 3.0 : 2.0)};
+  kernel.work = {Flops(adds ? static_cast<double>(graph::element_count(type.shape)) : 0.0),
+                 bytes + (adds ? graph::size_of(sum) * 2.0 : bytes)};
   kernel.dtype = otherwise;
   if (info != nullptr) {
     kernel.implementation = info->implementation;
     kernel.signature = std::string(name(info->input_formats.front())) + ">" + std::string(name(info->output_formats.front()));
   }
-  kernel.signature += std::string(name(type.dtype)) + graph::to_text(type.shape);
+  kernel.signature += std::string(name(type.dtype));
+  if (adds && sum.dtype != type.dtype) kernel.signature += ">" + std::string(name(sum.dtype));
+  kernel.signature += graph::to_text(type.shape);
   return kernel;
 }
 

@@ -118,7 +118,8 @@ struct Measured::Buffers {
     const auto to = c.channels_last ? plan::Format::Plain : plan::Format::ChannelsLast;
     accumulates = c.op == "accumulate";
     inputs = {c.inputs[0]};
-    const auto first = reserve(*inputs[0]), second = reserve(*inputs[0]);
+    const auto first = reserve(*inputs[0]);
+    const auto second = reserve({accumulates ? plan::sum_type(inputs[0]->dtype) : inputs[0]->dtype, inputs[0]->shape});
     allocate();
     reorder = {memory->at(first), memory->at(second), from, to};
     const plan::KernelInfo info{"reorder", {from}, {to}, 0};
@@ -152,7 +153,7 @@ struct Measured::Buffers {
   void call() {
     if (kernel) return kernel->run(in, out, context);
     if (!accumulates) return exec::reorder(reorder, *inputs[0], threads);
-    accumulate(reorder.to, reorder.from, *inputs[0], threads);
+    accumulate(reorder.to, reorder.from, graph::element_count(inputs[0]->shape), {inputs[0]->dtype}, threads);
   }
 };
 

@@ -1,5 +1,7 @@
 #include "exec/host/block_moves.hpp"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -69,11 +71,11 @@ void run(const BlockCopy& copy, std::size_t element_bytes, const void* from, voi
 }
 
 void add(const BlockCopy& copy, const Addition& addition, const void* from, void* to) {
-  const auto bytes = static_cast<std::ptrdiff_t>(size_of(addition.dtype));
-  graph::TensorType run{addition.dtype, {0}};
+  const auto bytes = static_cast<std::ptrdiff_t>(size_of(addition.dtype)),
+             sum_bytes = static_cast<std::ptrdiff_t>(size_of(plan::sum_type(addition.dtype)));
   copy.for_each_run([&](std::int64_t first, std::int64_t last, std::int64_t count) {
-    run.shape.front() = count;
-    accumulate(static_cast<std::byte*>(to) + last * bytes, static_cast<const std::byte*>(from) + first * bytes, run, addition.threads);
+    accumulate(static_cast<std::byte*>(to) + last * sum_bytes, static_cast<const std::byte*>(from) + first * bytes, count, addition,
+               omp_get_max_threads());
   });
 }
 

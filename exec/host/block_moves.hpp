@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "exec/kernels/compute_device.hpp"
 #include "plan/program/program.hpp"
 #include "plan/sharding/copies.hpp"
 
@@ -37,10 +38,6 @@ class BlockMoves {
 
 /// Performs a copy of elements of this size.
 void run(const plan::BlockCopy&, std::size_t element_bytes, const void* from, void* to);
-struct Addition {
-  DType dtype = DType::F32;
-  int threads = 1;
-};
 /// Adds elements to where they would be copied.
 void add(const plan::BlockCopy&, const Addition&, const void* from, void* to);
 

@@ -221,20 +221,37 @@ void reorder(const ReorderTask& task, const graph::TensorType& type, int threads
   }
 }
 
-void accumulate(void* sum, const void* addend, const graph::TensorType& type, int threads) {
-  const auto count = graph::element_count(type.shape);
-  const auto add = [count, threads](auto* to, const auto* from) {
+namespace {
+
+/// Of 16 bits to a sum in f32.
+void accumulate_widened(float* sum, const std::uint16_t* addend, std::int64_t count, const Addition& addition, int threads) {
+  constexpr std::int64_t kBlock = 1024;
+  const auto blocks = (count + kBlock - 1) / kBlock;
+#pragma omp parallel for schedule(static) num_threads(threads) if (count > kSmall)
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    const auto first = block * kBlock, n = std::min(kBlock, count - first);
+    float wide[kBlock];
+    widen(addend + first, addition.dtype, addition.first ? sum + first : wide, n);
+    for (std::int64_t i = 0; i < n && !addition.first; ++i) sum[first + i] += wide[i];
+  }
+}
+
+}  // namespace
+
+void accumulate(void* sum, const void* addend, std::int64_t count, const Addition& addition, int threads) {
+  const auto add = [&](auto* to, const auto* from) {
+    if (addition.first) return static_cast<void>(std::copy_n(from, count, to));
 #pragma omp parallel for simd schedule(static) num_threads(threads) if (count > kSmall)
     for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
   };
-  if (type.dtype == DType::F32)
+  if (addition.dtype == DType::F32)
     add(static_cast<float*>(sum), static_cast<const float*>(addend));
-  else if (type.dtype == DType::F64)
+  else if (addition.dtype == DType::F64)
     add(static_cast<double*>(sum), static_cast<const double*>(addend));
-  else if (is_narrow(type.dtype))
-    add_narrow(sum, addend, type.dtype, count);
+  else if (is_narrow(addition.dtype))
+    accumulate_widened(static_cast<float*>(sum), static_cast<const std::uint16_t*>(addend), count, addition, threads);
   else
-    throw Refusal("gradients of type " + std::string(name(type.dtype)) + " cannot be summed");
+    throw Refusal("gradients of type " + std::string(name(addition.dtype)) + " cannot be summed");
 }
 
 }  // namespace rehearsal::exec

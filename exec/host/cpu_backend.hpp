@@ -63,7 +63,7 @@ class CpuBackend final : public ComputeBackend {
 
 void reorder(const ReorderTask&, const graph::TensorType&, int threads);
 
-/// sum += addend, element by element (floating-point types).
-void accumulate(void* sum, const void* addend, const graph::TensorType&, int threads);
+/// sum += addend, element by element (floating-point types); the first one replaces what is there.
+void accumulate(void* sum, const void* addend, std::int64_t count, const Addition&, int threads);
 
 }  // namespace rehearsal::exec

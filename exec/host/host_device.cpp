@@ -50,8 +50,8 @@ class Host final : public ComputeDevice {
   void copy_block(const plan::BlockCopy& copy, std::size_t element_bytes, const void* from, void* to) override {
     exec::run(copy, element_bytes, from, to);
   }
-  void add_block(const plan::BlockCopy& copy, DType type, const void* from, void* to) override {
-    exec::add(copy, {type, omp_get_max_threads()}, from, to);
+  void add_block(const plan::BlockCopy& copy, const Addition& addition, const void* from, void* to) override {
+    exec::add(copy, addition, from, to);
   }
   [[nodiscard]] bool has_non_finite(DType type, const void* data, std::int64_t elements) override {
     return count_non_finite(type, data, elements).any();

@@ -21,6 +21,12 @@ struct StashTypes {
   const graph::TensorType &from, &to;
 };
 
+/// One more addend of a sum over micro-batches, which has plan::sum_type().
+struct Addition {
+  DType dtype = DType::F32;
+  bool first = false;  ///< whatever was there before is of another step
+};
+
 /// Copies between formats: plain <-> channels-last, any element type, rank 3 to 5; plain copies otherwise.
 struct ReorderTask {
   const void* from;
@@ -72,8 +78,8 @@ class ComputeDevice {
   // What the executor itself does with elements.
   virtual void reorder(const ReorderTask&, const graph::TensorType&) = 0;
   virtual void copy_block(const plan::BlockCopy&, std::size_t element_bytes, const void* from, void* to) = 0;
-  /// Adds elements to where they would be copied, in f32 where they have 16 bits. The copy must outlive the device's work on it.
-  virtual void add_block(const plan::BlockCopy&, DType, const void* from, void* to) = 0;
+  /// Adds elements to where they would be copied. The copy must outlive the device's work on it.
+  virtual void add_block(const plan::BlockCopy&, const Addition&, const void* from, void* to) = 0;
   /// Is there a number among them that is none (exec/host/non_finite.hpp)? Waits for the answer.
   [[nodiscard]] virtual bool has_non_finite(DType, const void* data, std::int64_t elements) = 0;
   /// exec/host/stashes.hpp. Returns what was found where a sparse stash has no room for it, 0 otherwise.

@@ -332,9 +332,10 @@ class Executor::Impl {
   /// The first micro-batch copies.
   void add_up(const Instruction& i, DType dtype) {
     const bool first = per_micro_batch_ && micro_batch_ == role_.bodies[slot_.body].first;
+    const bool copies = first && plan::sum_type(dtype) == dtype;
     for (const auto& m : moves_.of(i, loop_micro_batch()))
-      first ? device_.copy_block(m.copy, size_of(dtype), data(i.inputs[0]), data(i.outputs[0]))
-            : device_.add_block(m.copy, dtype, data(i.inputs[0]), data(i.outputs[0]));
+      copies ? device_.copy_block(m.copy, size_of(dtype), data(i.inputs[0]), data(i.outputs[0]))
+             : device_.add_block(m.copy, {dtype, first}, data(i.inputs[0]), data(i.outputs[0]));
   }
 
   /// Read into memory of the host, from where the device takes it.

@@ -138,7 +138,8 @@ void RoleBuilder::add_up_both_copies() {
   const int other = c_.plan.pp - 1 - stage_;
   std::vector<std::pair<BufferIndex, Dependency>> arrived;  // and when ours has left
   for (const BufferIndex sum : sums) {
-    auto send = instruction(InstructionKind::Send, role_.buffers[sum].tensor, exchange_, {sum}, {});
+    const auto sent = is_wide_sum(sum) ? narrowed(sum, exchange_, When::Always) : sum;
+    auto send = instruction(InstructionKind::Send, role_.buffers[sum].tensor, exchange_, {sent}, {});
     send.stream = Stream::Send;
     send.phase = graph::Phase::Backward;
     send.message = message(other, channel(send.tensor, stage_));
@@ -146,12 +147,12 @@ void RoleBuilder::add_up_both_copies() {
     receive.kind = InstructionKind::Receive;
     receive.stream = Stream::Receive;
     receive.inputs.clear();
-    Buffer others = role_.buffers[sum];
+    Buffer others = role_.buffers[sent];
     others.category = MemoryCategory::Communication;
     others.lifetime = Lifetime::Transient;
     receive.outputs = {new_buffer(std::move(others), nullptr)};
-    const Dependency sent{exchange_, emit(exchange_, std::move(send))};
-    arrived.emplace_back(receive.outputs.front(), sent);
+    const Dependency left{exchange_, emit(exchange_, std::move(send))};
+    arrived.emplace_back(receive.outputs.front(), left);
     emit(exchange_, std::move(receive));
   }
   for (std::size_t n = 0; n < sums.size(); ++n) {

@@ -22,8 +22,9 @@ void RoleBuilder::require_compressible(BufferIndex gradient) const {
   const auto refuse = [&](const std::string& why) {
     throw Refusal("plan: compression=" + to_text(c_.plan.compression) + ": the gradient of " + part.name + " " + why);
   };
-  if (part.dtype != DType::F32 && part.dtype != DType::F64)
-    refuse("is " + std::string(name(part.dtype)) + ", and compressors take f32 or f64; use compression=none, or f32");
+  const auto dtype = g_[part.tensor].type.dtype;
+  if (dtype != DType::F32 && dtype != DType::F64)
+    refuse("is " + std::string(name(dtype)) + ", and compressors take f32 or f64; use compression=none, or f32");
   if (elements > std::numeric_limits<std::uint32_t>::max())
     refuse("has " + std::to_string(elements) + " elements, and compressors count them in 32 bits; use compression=none");
 }

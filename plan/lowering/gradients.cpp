@@ -24,7 +24,7 @@ void RoleBuilder::plan_gradients() {
     if (is_summed_only(t)) add_to_bucket(t);
 }
 
-/// A bucket holds gradients that are summed over the same axes.
+/// A bucket holds gradients that are summed over the same axes, and travel in the same type.
 void RoleBuilder::add_to_bucket(TensorId t) {
   auto layout = c_.sharding.layout(t);
   std::vector<std::size_t> axes;
@@ -33,11 +33,12 @@ void RoleBuilder::add_to_bucket(TensorId t) {
     if (a != c_.time_axis) axes.push_back(a);
     layout[a] = {};
   }
-  auto part = describe(t, layout, backward_.front());
+  const auto sent = describe(t, layout, backward_.front());
+  auto part = c_.program.micro_batches > 1 ? retyped(sent, sum_type(sent.dtype)) : sent;
   part.lifetime = Lifetime::Step;
   auto open = std::find_if(buckets_.rbegin(), buckets_.rend(),
-                           [&](const Bucket& b) { return b.axes == axes && role_.buffers[b.buffer].dtype == part.dtype; });
-  if (open == buckets_.rend() || role_.buffers[open->buffer].bytes + part.bytes > c_.options.bucket_bytes) {
+                           [&](const Bucket& b) { return b.axes == axes && g_[role_.buffers[b.buffer].tensor].type.dtype == sent.dtype; });
+  if (open == buckets_.rend() || retyped(role_.buffers[open->buffer], sent.dtype).bytes + sent.bytes > c_.options.bucket_bytes) {
     Buffer bucket;
     bucket.name = "gradient bucket " + std::to_string(buckets_.size());
     bucket.dtype = part.dtype;
@@ -113,7 +114,7 @@ void RoleBuilder::reduce_bucket(std::size_t index, std::uint16_t body) {
   if (replicas_part() && is_of_parameter(bucket.gradients.front()))
     return sum_within_replica(bucket.buffer, bucket.gradients.front(), bucket.axes, {axis_of_replicas(), body, when});
   auto sum = bucket.buffer;
-  if (!axes.empty() && travels_narrowly(bucket.gradients.front())) narrow_buckets_[index] = sum = narrowed(sum, body, when);
+  if (!axes.empty() && travels_narrowly(bucket.buffer)) narrow_buckets_[index] = sum = narrowed(sum, body, when);
   for (const auto axis : axes) all_reduce(sum, bucket.gradients.front(), {axis, body, when});
 }
 

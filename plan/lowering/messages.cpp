@@ -128,7 +128,8 @@ BufferIndex RoleBuilder::receive(TensorId t, std::uint16_t body) {
   const Key key{t, -1, Format::Plain, false};
   auto layout = c_.sharding.layout(t);
   if (summed) layout[c_.time_axis] = {};
-  const auto b = new_buffer(describe(t, layout, where), &key);
+  const auto described = describe(t, layout, where);
+  const auto b = new_buffer(summed ? retyped(described, sum_type(described.dtype)) : described, &key);
   if (summed) accumulators_[t] = b;
   role_.buffers[b].category = g_[t].role == graph::TensorRole::Gradient ? MemoryCategory::Gradients : MemoryCategory::Activations;
   auto receive = instruction(InstructionKind::Receive, t, where, {}, {b});

@@ -26,6 +26,11 @@ bool same_order(const graph::Shape& shape, Format a, Format b) {
 }  // namespace
 
 BufferIndex RoleBuilder::operand(NodeId n, std::size_t index, std::uint16_t body) {
+  const auto found = converted_operand(n, index, body);
+  return is_wide_sum(found) && !reads_sums({n, index}) ? rounded_sum(found, body) : found;
+}
+
+BufferIndex RoleBuilder::converted_operand(NodeId n, std::size_t index, std::uint16_t body) {
   const auto t = g_[n].inputs[index];
   const auto& tensor = g_[t];
   if (tensor.role == graph::TensorRole::Input) return input_block(t, n, index, body);
@@ -77,8 +82,9 @@ BufferIndex RoleBuilder::in_format(BufferIndex source, const Key& key, Format fo
   for (const auto& shape : role_.buffers[source].shapes) same = same && same_order(shape, from, format);
   if (from == format) return source;
   const Key wanted{key.tensor, key.conversion, format, key.whole};
-  if (const auto known = buffers_.find(wanted);
-      known != buffers_.end() && is_written_before(known->second, body) && format != Format::Packed)
+  if (const auto known = buffers_.find(wanted); known != buffers_.end() && is_written_before(known->second, body) &&
+                                                format != Format::Packed &&
+                                                role_.buffers[known->second].dtype == role_.buffers[source].dtype)
     return known->second;
   Buffer copy = by_itself(role_.buffers[source]);
   copy.format = format;
@@ -96,7 +102,7 @@ BufferIndex RoleBuilder::accumulated(TensorId t, BufferIndex source, std::uint16
   if (part != part_of_bucket_.end()) {
     sum = part->second;
   } else {
-    Buffer buffer = by_itself(role_.buffers[source]);
+    Buffer buffer = by_itself(retyped(role_.buffers[source], sum_type(role_.buffers[source].dtype)));
     buffer.lifetime = Lifetime::Step;
     buffer.layout[c_.time_axis] = {};
     sum = new_buffer(std::move(buffer), nullptr);

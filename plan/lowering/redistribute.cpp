@@ -136,7 +136,7 @@ Buffer RoleBuilder::after_step(const Conversion& conversion, const ConversionSte
   auto buffer = describe(conversion.tensor, layout, body);
   buffer.category = role_.buffers[base(source)].category == MemoryCategory::Gradients ? MemoryCategory::Gradients : buffer.category;
   if (buffer.category == MemoryCategory::Parameters) buffer.category = MemoryCategory::Communication;
-  return buffer;
+  return is_wide_sum(source) ? retyped(std::move(buffer), role_.buffers[source].dtype) : buffer;
 }
 
 BufferIndex RoleBuilder::cut(LocalStep step, BufferIndex source, Buffer target, std::uint16_t body) {
@@ -208,10 +208,10 @@ BufferIndex RoleBuilder::summed(const Conversion& conversion, std::span<const Co
     return b;
   }
   if (replicas_part()) scale_to_all(b, conversion.tensor, {axis_of_replicas(), body, When::Always}, axes);
-  const bool narrow = travels_narrowly(conversion.tensor) && is_for_update(conversion);
+  const bool narrow = travels_narrowly(b) && is_for_update(conversion);
   const auto sum = narrow ? narrowed(b, body, When::Always) : b;
   for (const auto axis : joint_axes(axes)) all_reduce(sum, conversion.tensor, {axis, body, When::Always, steps.front().from.reduction});
-  if (narrow) emit_move(InstructionKind::Restore, sum, b, body);
+  if (narrow) widen(sum, b, body);
   return b;
 }
 
@@ -258,7 +258,7 @@ BufferIndex RoleBuilder::redistributed(const ConversionStep& step, BufferIndex s
     gathered_parameters_->gather(step, std::move(r), {source, target}, body);
     return target;
   }
-  Buffer vector = message_vector(r);
+  Buffer vector = retyped(message_vector(r), role_.buffers[source].dtype);
   const bool deals_out = step.kind == ConversionKind::AllGather || step.kind == ConversionKind::ReduceScatter;
   const bool gathers = step.kind == ConversionKind::AllGather;
   bool straight = gathers || (step.kind == ConversionKind::ReduceScatter && !is_wanted_in_parts(r.tensor));  // a tensor is its own vector
@@ -276,10 +276,10 @@ BufferIndex RoleBuilder::redistributed(const ConversionStep& step, BufferIndex s
   const auto message = !straight ? new_buffer(std::move(vector), nullptr) : gathers ? target : old;
   role_.redistributions.push_back(std::move(r));
   if (message != old) emit_copy({InstructionKind::Pack, number}, {old}, {message}, body);
-  const bool narrow = step.kind == ConversionKind::ReduceScatter && travels_narrowly(role_.buffers[old].tensor);
+  const bool narrow = step.kind == ConversionKind::ReduceScatter && travels_narrowly(message);
   const auto sent = narrow ? narrowed(message, body, When::Always) : message;
   emit_collective(step, number, std::move(dealt), sent, body);
-  if (narrow) emit_move(InstructionKind::Restore, sent, message, body);
+  if (narrow) widen(sent, message, body);
   if (message != target)
     emit_copy({InstructionKind::Unpack, number}, exchanges ? std::vector{message, old} : std::vector{message}, {target}, body);
   return target;

@@ -121,7 +121,9 @@ KernelOffer RoleBuilder::offer_for(const OfferRequest& call, const std::vector<c
     inputs.push_back(types_of(role_, call.inputs, v));
     auto& types = outputs.emplace_back();
     for (const Buffer* result : results)
-      types.push_back(result == nullptr ? std::nullopt : std::optional(graph::TensorType{result->dtype, result->shapes[v]}));
+      types.push_back(result == nullptr
+                          ? std::nullopt
+                          : std::optional(graph::TensorType{result->dtype, result->shapes[std::min(v, result->shapes.size() - 1)]}));
   }
   std::vector<LocalTypes> others;
   for (std::size_t v = 1; v < at_.size(); ++v) others.push_back({inputs[v], outputs[v]});

@@ -125,6 +125,7 @@ class RoleBuilder : public RoleDraft {
 
   // Operands (operands.cpp)
   [[nodiscard]] BufferIndex operand(graph::NodeId, std::size_t index, std::uint16_t body);
+  [[nodiscard]] BufferIndex converted_operand(graph::NodeId, std::size_t index, std::uint16_t body);
   [[nodiscard]] BufferIndex in_format(BufferIndex, const Key&, Format, std::uint16_t body);
   BufferIndex input_block(graph::TensorId, graph::NodeId user, std::size_t index, std::uint16_t body);
   BufferIndex converted(int index, BufferIndex source, std::uint16_t body);
@@ -192,9 +193,14 @@ class RoleBuilder : public RoleDraft {
     BufferIndex from, to;
   };
 
-  // Gradients in fewer bits on their way (narrow_sums.cpp)
-  [[nodiscard]] bool travels_narrowly(graph::TensorId) const;
+  // Gradients in fewer bits on their way than they are summed in (narrow_sums.cpp)
+  [[nodiscard]] bool is_wide_sum(BufferIndex) const;
+  [[nodiscard]] bool reads_sums(Use) const;
+  [[nodiscard]] BufferIndex rounded_sum(BufferIndex sum, std::uint16_t body);
+  [[nodiscard]] bool travels_narrowly(BufferIndex) const;
   [[nodiscard]] BufferIndex narrowed(BufferIndex wide, std::uint16_t body, When when);
+  void widen(BufferIndex narrow, BufferIndex wide, std::uint16_t body);
+  void cast(BufferIndex from, BufferIndex to, std::uint16_t body, When when);
   void widen_bucket(std::size_t bucket, std::uint16_t body);
 
   // Gradients of which ranks gather what a compressor leaves (compressed_sums.cpp)
@@ -307,6 +313,7 @@ class RoleBuilder : public RoleDraft {
   Dependency last_stash_, awaited_stash_;
   bool has_stash_ = false, stash_awaited_ = true;  ///< false: what computes next must wait for awaited_stash_
   bool fetching_ahead_ = false;
+  std::map<std::pair<BufferIndex, std::uint16_t>, BufferIndex> rounded_sums_;  ///< in 16 bits, for what does not read f32
 };
 
 }  // namespace rehearsal::plan

@@ -185,6 +185,13 @@ Buffer RoleDraft::describe(TensorId t, const Layout& layout, const std::vector<g
   return b;
 }
 
+Buffer RoleDraft::retyped(Buffer buffer, DType dtype) {
+  const auto before = static_cast<std::int64_t>(size_of(buffer.dtype));
+  buffer.bytes = buffer.bytes / before * static_cast<std::int64_t>(size_of(dtype));
+  buffer.dtype = dtype;
+  return buffer;
+}
+
 Buffer RoleDraft::describe_operand(NodeId user, std::size_t operand, const Layout& layout, std::uint16_t body) const {
   std::vector<graph::Shape> shapes;
   for (const auto& at : at_) {

@@ -101,6 +101,8 @@ class RoleDraft {
   /// A copy of its own of a buffer or a view.
   [[nodiscard]] static Buffer by_itself(Buffer);
   static void set_bytes(Buffer&);  ///< by type and shapes
+  /// The same elements in another type.
+  [[nodiscard]] static Buffer retyped(Buffer, DType);
   [[nodiscard]] Buffer describe_operand(graph::NodeId user, std::size_t operand, const Layout&, std::uint16_t body) const;
   [[nodiscard]] std::vector<graph::Shape> shapes_of(graph::TensorId, const Layout&) const;
   [[nodiscard]] BufferIndex base(BufferIndex) const;

@@ -82,7 +82,7 @@ void RoleBuilder::DealtGradients::close(Bucket& bucket) {
   if (adds_up_vectors() || bucket.straight) make_vector(bucket, adds_up_vectors() ? Lifetime::Step : Lifetime::Transient);
   if (!bucket.straight) return;
   auto& only = bucket.gradients.front();
-  auto whole = b_.describe(only.tensor, bucket.body);
+  auto whole = retyped(b_.describe(only.tensor, bucket.body), b_.role_.buffers[bucket.vector].dtype);
   whole.part_of = bucket.vector;
   only.place = b_.new_buffer(std::move(whole), nullptr);
 }
@@ -98,9 +98,9 @@ void RoleBuilder::DealtGradients::make_vector(Bucket& bucket, Lifetime lifetime)
   vector.tensor = first;
   vector.name = b_.g_[first].name + (bucket.gradients.size() > 1 ? " and " + std::to_string(bucket.gradients.size() - 1) + " more" : "") +
                 ":" + std::string(name(ConversionKind::ReduceScatter));
-  vector.dtype = bucket.dtype;
+  vector.dtype = adds_up_vectors() ? sum_type(bucket.dtype) : bucket.dtype;
   vector.shapes = {{bucket.elements}};
-  vector.bytes = bucket.elements * static_cast<std::int64_t>(size_of(bucket.dtype));
+  vector.bytes = bucket.elements * static_cast<std::int64_t>(size_of(vector.dtype));
   vector.category = keeps_whole_sums() ? MemoryCategory::Gradients : MemoryCategory::Communication;
   vector.lifetime = lifetime;
   bucket.vector = b_.new_buffer(std::move(vector), nullptr);
@@ -146,7 +146,7 @@ void RoleBuilder::DealtGradients::scatter(Bucket& bucket, std::uint16_t body) {
   bucket.scattered = true;
   const auto& first = bucket.gradients.front();
   auto sent = bucket.vector;
-  if (b_.travels_narrowly(first.tensor)) sent = bucket.narrow = b_.narrowed(bucket.vector, body, when_in(body));
+  if (b_.travels_narrowly(bucket.vector)) sent = bucket.narrow = b_.narrowed(bucket.vector, body, when_in(body));
   std::vector<DealtOut> dealt;
   for (const auto& g : bucket.gradients) dealt.push_back(g.dealt);
   const auto& steps = b_.c_.sharding.conversions[static_cast<std::size_t>(first.conversion)].steps;
@@ -157,11 +157,11 @@ void RoleBuilder::DealtGradients::scatter(Bucket& bucket, std::uint16_t body) {
 }
 
 void RoleBuilder::DealtGradients::unpack(Bucket& bucket, std::uint16_t body) {
-  if (bucket.narrow != kNoBuffer) b_.emit_move(InstructionKind::Restore, bucket.narrow, bucket.vector, body);
+  if (bucket.narrow != kNoBuffer) b_.widen(bucket.narrow, bucket.vector, body);
   Buffer parts;
   parts.tensor = bucket.gradients.front().tensor;
   parts.name = b_.g_[parts.tensor].name + ":parts";
-  parts.dtype = bucket.dtype;
+  parts.dtype = b_.role_.buffers[bucket.vector].dtype;
   parts.category = MemoryCategory::Gradients;
   bucket.parts = b_.new_buffer(std::move(parts), nullptr);
   set_parts(bucket, bucket.parts);
@@ -171,23 +171,27 @@ void RoleBuilder::DealtGradients::unpack(Bucket& bucket, std::uint16_t body) {
   if (!keeps_whole_sums() && b_.c_.program.micro_batches > 1) add_up_parts(bucket, body);
 }
 
-/// The own parts of the gradients side by side in a buffer.
+/// The own parts of the gradients side by side in a buffer, each as many elements behind the others whatever their type.
 void RoleBuilder::DealtGradients::set_parts(Bucket& bucket, BufferIndex parts) {
-  std::int64_t bytes = 0;
+  const auto dtype = b_.role_.buffers[parts].dtype;
+  const auto element = static_cast<std::int64_t>(size_of(dtype)), sent = static_cast<std::int64_t>(size_of(bucket.dtype));
+  std::int64_t elements = 0;
   for (auto& g : bucket.gradients) {
     auto part = b_.describe(g.tensor, b_.c_.sharding.conversions[static_cast<std::size_t>(g.conversion)].to, b_.update_);
+    const auto room = buffer_aligned(part.bytes) / sent;
+    part = retyped(std::move(part), dtype);
     part.part_of = parts;
-    part.part_offset = bytes;
-    bytes += buffer_aligned(part.bytes);
+    part.part_offset = elements * element;
+    elements += room;
     g.part = b_.new_buffer(std::move(part), nullptr);
   }
   auto& all = b_.role_.buffers[parts];
-  all.bytes = bytes;
-  all.shapes = {{bytes / static_cast<std::int64_t>(size_of(bucket.dtype))}};
+  all.bytes = elements * element;
+  all.shapes = {{elements}};
 }
 
 void RoleBuilder::DealtGradients::add_up_parts(Bucket& bucket, std::uint16_t body) {
-  Buffer sums = b_.role_.buffers[bucket.parts];
+  Buffer sums = retyped(b_.role_.buffers[bucket.parts], sum_type(bucket.dtype));
   sums.lifetime = Lifetime::Step;
   const auto sum = b_.new_buffer(std::move(sums), nullptr);
   auto add = b_.instruction(InstructionKind::Accumulate, bucket.gradients.front().tensor, body, {bucket.parts}, {sum});
@@ -201,10 +205,10 @@ void RoleBuilder::DealtGradients::add_up_parts(Bucket& bucket, std::uint16_t bod
 void RoleBuilder::DealtGradients::sum_parts(Bucket& bucket) {
   const auto axes = b_.joint_axes(std::exchange(bucket.sums, {}));
   const auto first = bucket.gradients.front().tensor;
-  const bool narrow = !axes.empty() && b_.travels_narrowly(first);
+  const bool narrow = !axes.empty() && b_.travels_narrowly(bucket.parts);
   const auto sent = narrow ? b_.narrowed(bucket.parts, b_.update_, When::Always) : bucket.parts;
   for (const auto axis : axes) b_.all_reduce(sent, first, {axis, b_.update_, When::Always});
-  if (narrow) b_.emit_move(InstructionKind::Restore, sent, bucket.parts, b_.update_);
+  if (narrow) b_.widen(sent, bucket.parts, b_.update_);
 }
 
 BufferIndex RoleBuilder::DealtGradients::part(TensorId t, int conversion) {

@@ -41,8 +41,8 @@ class RoleBuilder::DealtGradients {
   struct Bucket {
     std::size_t axis = 0;           ///< of the sharding, over whose ranks they are sharded
     std::vector<std::size_t> sums;  ///< axes over which the parts are still to be summed besides
-    DType dtype = DType::F32;
-    std::uint16_t body = 0;  ///< that makes the gradients; 0 where they are added up in the vector, whoever makes them
+    DType dtype = DType::F32;       ///< of what is sent
+    std::uint16_t body = 0;         ///< that makes the gradients; 0 where they are added up in the vector, whoever makes them
     std::vector<Gradient> gradients = {};
     std::int64_t elements = 0;
     bool straight = false;  ///< the only gradient is its own vector

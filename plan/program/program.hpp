@@ -26,10 +26,14 @@ struct OpSchema;
 
 namespace rehearsal::plan {
 
+/// What micro-batches' results of a type are added up in. Of as many addends as a sum has bits of its own, further ones are lost.
+[[nodiscard]] constexpr DType sum_type(DType addend) { return addend == DType::BF16 || addend == DType::F16 ? DType::F32 : addend; }
+
 enum class InstructionKind : std::uint8_t {
   Kernel,      ///< one node's kernel
   Reorder,     ///< inputs[0] in another format to outputs[0]
-  Accumulate,  ///< outputs[0] += inputs[0], packed as a redistribution says where there is one; the first micro-batch copies instead
+  Accumulate,  ///< outputs[0] of sum_type() += inputs[0], packed as a redistribution says where there is one; the first micro-batch
+               ///< copies instead
   Slice,       ///< outputs[0] = this rank's block of inputs[0]: no message
   Mask,        ///< outputs[0] = inputs[0] on coordinate 0 of an axis, zero on the others: a whole tensor becomes a sum
   Pack,        ///< outputs[0], the vector of redistributions, from this rank's parts, inputs: each of the next one of the role's list

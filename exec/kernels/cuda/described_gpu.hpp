@@ -33,7 +33,7 @@ class DescribedGpu final : public NvidiaGpu {
   [[nodiscard]] double time_of(std::int64_t) override { not_here(); }
   void reorder(const ReorderTask&, const graph::TensorType&) override { not_here(); }
   void copy_block(const plan::BlockCopy&, std::size_t, const void*, void*) override { not_here(); }
-  void add_block(const plan::BlockCopy&, DType, const void*, void*) override { not_here(); }
+  void add_block(const plan::BlockCopy&, const Addition&, const void*, void*) override { not_here(); }
   [[nodiscard]] bool has_non_finite(DType, const void*, std::int64_t) override { not_here(); }
   std::int64_t copy_stash(const StashTypes&, const void*, void*) override { not_here(); }
 

@@ -167,9 +167,9 @@ void Gpu::copy_block(const plan::BlockCopy& block, std::size_t element_bytes, co
             to);
 }
 
-void Gpu::add_block(const plan::BlockCopy& block, DType type, const void* from, void* to) {
+void Gpu::add_block(const plan::BlockCopy& block, const Addition& addition, const void* from, void* to) {
   const auto& known = runs_of(block);
-  add_runs(stream(), {reinterpret_cast<const Consecutive*>(known.on_device->data()), known.count, known.elements}, type, from, to);
+  add_runs(stream(), {reinterpret_cast<const Consecutive*>(known.on_device->data()), known.count, known.elements}, addition, from, to);
 }
 
 bool Gpu::has_non_finite(DType type, const void* data, std::int64_t elements) {

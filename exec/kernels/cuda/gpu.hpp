@@ -45,7 +45,7 @@ class Gpu final : public NvidiaGpu {
 
   void reorder(const ReorderTask&, const graph::TensorType&) override;
   void copy_block(const plan::BlockCopy&, std::size_t element_bytes, const void* from, void* to) override;
-  void add_block(const plan::BlockCopy&, DType, const void* from, void* to) override;
+  void add_block(const plan::BlockCopy&, const Addition&, const void* from, void* to) override;
   [[nodiscard]] bool has_non_finite(DType, const void* data, std::int64_t elements) override;
   std::int64_t copy_stash(const StashTypes&, const void* from, void* to) override;
 

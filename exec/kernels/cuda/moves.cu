@@ -1,6 +1,5 @@
-#include "exec/kernels/cuda/moves.hpp"
-
 #include "exec/kernels/cuda/cuda_kernel.hpp"
+#include "exec/kernels/cuda/moves.hpp"
 #include "exec/kernels/cuda/strided_copies.hpp"
 
 namespace rehearsal::exec::cuda {
@@ -30,15 +29,18 @@ struct CopyRuns {
   }
 };
 
+/// 16 bits are added up in f32 (plan::sum_type()).
 template <class T>
 struct AddRuns {
   Runs all;
   const T* from;
-  T* to;
+  Real<T>* to;
+  bool first;
   REHEARSAL_BODY void operator()(std::int64_t i) const {
     const Consecutive run = run_of(all, i);
-    T& sum = to[run.to + i - run.before];
-    sum = static_cast<T>(real(sum) + real(from[run.from + i - run.before]));
+    Real<T>& sum = to[run.to + i - run.before];
+    const Real<T> addend = real(from[run.from + i - run.before]);
+    sum = first ? addend : sum + addend;
   }
 };
 
@@ -119,12 +121,12 @@ void copy_runs(DeviceStream stream, const Runs& runs, std::size_t element_bytes,
   });
 }
 
-void add_runs(DeviceStream stream, const Runs& runs, DType type, const void* from, void* to) {
-  const bool known = with_float(type, [&](auto element) {
+void add_runs(DeviceStream stream, const Runs& runs, const Addition& addition, const void* from, void* to) {
+  const bool known = with_float(addition.dtype, [&](auto element) {
     using T = decltype(element);
-    for_each(stream, runs.elements, AddRuns<T>{runs, static_cast<const T*>(from), static_cast<T*>(to)});
+    for_each(stream, runs.elements, AddRuns<T>{runs, static_cast<const T*>(from), static_cast<Real<T>*>(to), addition.first});
   });
-  if (!known) throw Refusal("gradients of type " + std::string(name(type)) + " cannot be summed");
+  if (!known) throw Refusal("gradients of type " + std::string(name(addition.dtype)) + " cannot be summed");
 }
 
 void copy_rows(DeviceStream stream, const RowsCopy& copy, std::size_t element_bytes, const void* from, void* to) {

@@ -21,7 +21,7 @@ struct Runs {
 /// Throws InternalError for elements of another size than 1, 2, 4 or 8 bytes.
 void copy_runs(DeviceStream, const Runs&, std::size_t element_bytes, const void* from, void* to);
 /// Throws Refusal for elements that are not floating-point numbers.
-void add_runs(DeviceStream, const Runs&, DType, const void* from, void* to);
+void add_runs(DeviceStream, const Runs&, const Addition&, const void* from, void* to);
 /// A matrix whose rows begin at multiples of one number of elements, and of another in the copy.
 struct RowsCopy {
   std::int64_t rows, columns, from_step, to_step;

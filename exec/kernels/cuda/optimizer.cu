@@ -6,8 +6,8 @@
 #include <span>
 #include <utility>
 
-#include "exec/kernels/cuda/families.hpp"
 #include "exec/kernels/cuda/cuda_kernel.hpp"
+#include "exec/kernels/cuda/families.hpp"
 #include "exec/kernels/cuda/neighbours.hpp"
 #include "exec/kernels/cuda/packs.hpp"
 #include "exec/kernels/reference/mixed_update.hpp"
@@ -25,9 +25,9 @@ R number(const Call& call, const char* key, double otherwise) {
   return static_cast<R>(call.attributes().number(key, otherwise));
 }
 
-/// New values of a parameter and its states; Rule::prepare finds what all elements share. G: of the gradient, and of the parameter's
+/// New values of a parameter and its states; Rule::prepare finds what all elements share. G: of the gradient. N: of the parameter's
 /// rounding where there is one.
-template <class T, class G, class Rule>
+template <class T, class G, class N, class Rule>
 struct Update {
   Packs<T> packs;
   const T* p;
@@ -35,7 +35,7 @@ struct Update {
   const T* old[kMostStates];  ///< nullptr: 0
   T* fresh[kMostStates];      ///< nullptr: not kept
   T* out;
-  G* rounded;  ///< nullptr: nobody reads it
+  N* rounded;  ///< nullptr: nobody reads it
   Rule rule;
 
   REHEARSAL_BODY void operator()(const Team& team, std::int64_t row) const {
@@ -48,11 +48,11 @@ struct Update {
       Pack<T> states[kMostStates] = {};
       for (int s = 0; s < Rule::kStates; ++s)
         if (old[s] != nullptr) states[s] = packs.load(old[s], i);
-      Few<G, Pack<T>::kSize> roundings;
+      Few<N, Pack<T>::kSize> roundings;
       for (int k = 0; k < Pack<T>::kSize; ++k) {
         R state[kMostStates] = {real(states[0].at[k]), real(states[1].at[k])};
         parameters.at[k] = static_cast<T>(rule(shared, real(parameters.at[k]), static_cast<R>(real(gradients.at[k])), state));
-        roundings.at[k] = static_cast<G>(parameters.at[k]);
+        roundings.at[k] = static_cast<N>(parameters.at[k]);
         for (int s = 0; s < Rule::kStates; ++s) states[s].at[k] = static_cast<T>(state[s]);
       }
       packs.store(out, i, parameters);
@@ -63,8 +63,8 @@ struct Update {
   }
 };
 
-template <class T, class G, class Rule>
-std::int64_t rows_of(const Update<T, G, Rule>& update) {
+template <class T, class G, class N, class Rule>
+std::int64_t rows_of(const Update<T, G, N, Rule>& update) {
   return (update.packs.packs() + kPacksOfTeam - 1) / kPacksOfTeam;
 }
 
@@ -85,30 +85,30 @@ struct Updates {
 
 template <template <class> class Rule>
 struct Optimizer {
-  template <class T, class G>
-  using UpdateOf = Update<T, G, Rule<Real<T>>>;
+  template <class T, class G, class N>
+  using UpdateOf = Update<T, G, N, Rule<Real<T>>>;
 
   template <class T>
   static void run(const Call& call) {
-    run_mixed<T, T>(call);
+    run_mixed<T, T, T>(call);
   }
-  template <class T, class G>
+  template <class T, class G, class N>
   static void run_mixed(const Call& call) {
-    const auto body = update_of<T, G>(call);
+    const auto body = update_of<T, G, N>(call);
     for_each_row(call.context.stream, rows_of(body), std::min(body.packs.packs(), kPacksOfTeam), body);
   }
-  template <class T, class G>
+  template <class T, class G, class N>
   static void run_several(std::span<const Call> calls) {
-    using All = Updates<UpdateOf<T, G>>;
+    using All = Updates<UpdateOf<T, G, N>>;
     for (; !calls.empty(); calls = calls.subspan(std::min(calls.size(), All::kMost)))
-      launch<T, G>(calls.first(std::min(calls.size(), All::kMost)), std::make_index_sequence<All::kMost>());
+      launch<T, G, N>(calls.first(std::min(calls.size(), All::kMost)), std::make_index_sequence<All::kMost>());
   }
 
  private:
   /// Places behind the last call repeat it: an update has no value of its own that means none.
-  template <class T, class G, std::size_t... I>
+  template <class T, class G, class N, std::size_t... I>
   static void launch(std::span<const Call> calls, std::index_sequence<I...>) {
-    Updates<UpdateOf<T, G>> all{{update_of<T, G>(calls[std::min(I, calls.size() - 1)])...}, {}, static_cast<int>(calls.size())};
+    Updates<UpdateOf<T, G, N>> all{{update_of<T, G, N>(calls[std::min(I, calls.size() - 1)])...}, {}, static_cast<int>(calls.size())};
     std::int64_t rows = 0, packs = 1;
     for (std::size_t n = 0; n < calls.size(); ++n) {
       all.begin[n] = rows;
@@ -118,13 +118,13 @@ struct Optimizer {
     for_each_row(calls.front().context.stream, rows, packs, all);
   }
 
-  template <class T, class G>
-  static UpdateOf<T, G> update_of(const Call& call) {
+  template <class T, class G, class N>
+  static UpdateOf<T, G, N> update_of(const Call& call) {
     using Chosen = Rule<Real<T>>;
     const std::size_t last = call.outputs.size() - 1;
-    G* const rounded = reference::rounds_parameter(call) ? call.out<G>(last) : nullptr;
+    N* const rounded = reference::rounds_parameter(call) ? call.out<N>(last) : nullptr;
     const bool aligned = are_aligned({call.in<T>(0), call.in<G>(1), call.out<T>(), rounded});
-    UpdateOf<T, G> body{
+    UpdateOf<T, G, N> body{
         {graph::element_count(call.in_shape(0)), aligned}, call.in<T>(0), call.in<G>(1), {}, {}, call.out<T>(), rounded, Chosen(call)};
     const std::size_t kept = last + (rounded == nullptr ? 1 : 0);  // parameter and states
     for (int s = 0; s < Chosen::kStates; ++s) {
@@ -137,20 +137,27 @@ struct Optimizer {
   }
 };
 
-/// Updates of parameters in f32 whose passes compute in 16 bits, and of those whose gradient has their own type.
+/// Updates of parameters in f32 whose passes compute in 16 bits, and of those whose gradient has their own type. N: of the rounding.
+template <template <class> class Rule, class G, class N>
+std::unique_ptr<Kernel> make_mixed(const KernelRequest& request, std::string& reason) {
+  using Own = Optimizer<Rule>;
+  return make_joinable(request, &Own::template run_mixed<float, G, N>, &Own::template run_several<float, G, N>, reason);
+}
+
 template <template <class> class Rule>
 std::unique_ptr<Kernel> make_update(const KernelRequest& request, std::string& reason) {
-  using Own = Optimizer<Rule>;
   const DType parameter = request.view().input(0).dtype, gradient = request.view().input(1).dtype;
   const bool rounds = request.attributes.has(graph::kRoundedTo);
-  if (parameter == DType::F32 && gradient == DType::F32 && !rounds)
-    return make_joinable(request, &Own::template run<float>, &Own::template run_several<float, float>, reason);
-  if (parameter == gradient && !rounds) return make_by_output<Own, Floats>(request, reason);
-  if (parameter == DType::F32 && (!rounds || request.outputs.back()->dtype == gradient)) {
-    if (gradient == DType::BF16)
-      return make_joinable(request, &Own::template run_mixed<float, BFloat16>, &Own::template run_several<float, BFloat16>, reason);
-    if (gradient == DType::F16)
-      return make_joinable(request, &Own::template run_mixed<float, Half>, &Own::template run_several<float, Half>, reason);
+  const DType rounding = rounds ? request.outputs.back()->dtype : gradient;
+  if (parameter == DType::F32 && gradient == DType::F32) {  // with a rounding: the sum of micro-batches in 16 bits
+    if (rounding == DType::F32) return make_mixed<Rule, float, float>(request, reason);
+    if (rounding == DType::BF16) return make_mixed<Rule, float, BFloat16>(request, reason);
+    if (rounding == DType::F16) return make_mixed<Rule, float, Half>(request, reason);
+  }
+  if (parameter == gradient && !rounds) return make_by_output<Optimizer<Rule>, Floats>(request, reason);
+  if (parameter == DType::F32 && rounding == gradient) {
+    if (gradient == DType::BF16) return make_mixed<Rule, BFloat16, BFloat16>(request, reason);
+    if (gradient == DType::F16) return make_mixed<Rule, Half, Half>(request, reason);
   }
   reason = "the gradient in " + std::string(name(gradient)) + " of a parameter in " + std::string(name(parameter));
   return nullptr;

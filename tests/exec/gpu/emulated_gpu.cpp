@@ -47,9 +47,9 @@ void EmulatedGpu::copy_block(const plan::BlockCopy& block, std::size_t element_b
   const Working working(*this);
   host_->copy_block(block, element_bytes, from, to);
 }
-void EmulatedGpu::add_block(const plan::BlockCopy& block, DType type, const void* from, void* to) {
+void EmulatedGpu::add_block(const plan::BlockCopy& block, const Addition& addition, const void* from, void* to) {
   const Working working(*this);
-  host_->add_block(block, type, from, to);
+  host_->add_block(block, addition, from, to);
 }
 bool EmulatedGpu::has_non_finite(DType type, const void* data, std::int64_t elements) {
   const Working working(*this);

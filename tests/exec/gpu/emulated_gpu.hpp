@@ -39,7 +39,7 @@ class EmulatedGpu final : public ComputeDevice {
   void forget_marks() override { host_->forget_marks(); }
   void reorder(const ReorderTask&, const graph::TensorType&) override;
   void copy_block(const plan::BlockCopy&, std::size_t element_bytes, const void* from, void* to) override;
-  void add_block(const plan::BlockCopy&, DType, const void* from, void* to) override;
+  void add_block(const plan::BlockCopy&, const Addition&, const void* from, void* to) override;
   [[nodiscard]] bool has_non_finite(DType, const void* data, std::int64_t elements) override;
   std::int64_t copy_stash(const StashTypes&, const void* from, void* to) override;
 

@@ -12,12 +12,14 @@ using Scope = Machine::Scope;
 std::size_t bytes_of(const graph::TensorType& type) { return static_cast<std::size_t>(graph::size_of(type).value()); }
 
 /// What a copy of a block reads and writes, run by run.
-std::vector<Touch> touches_of(const plan::BlockCopy& block, std::size_t element_bytes, const void* from, void* to) {
+struct ElementBytes {
+  std::int64_t read, written;
+};
+std::vector<Touch> touches_of(const plan::BlockCopy& block, ElementBytes bytes, const void* from, void* to) {
   std::vector<Touch> touches;
   block.for_each_run([&](std::int64_t at_from, std::int64_t at_to, std::int64_t count) {
-    const auto bytes = static_cast<std::size_t>(count) * element_bytes;
-    touches.push_back({static_cast<const std::byte*>(from) + at_from * static_cast<std::int64_t>(element_bytes), bytes, false});
-    touches.push_back({static_cast<std::byte*>(to) + at_to * static_cast<std::int64_t>(element_bytes), bytes, true});
+    touches.push_back({static_cast<const std::byte*>(from) + at_from * bytes.read, static_cast<std::size_t>(count * bytes.read), false});
+    touches.push_back({static_cast<std::byte*>(to) + at_to * bytes.written, static_cast<std::size_t>(count * bytes.written), true});
   });
   return touches;
 }
@@ -66,13 +68,16 @@ void WatchedGpu::reorder(const ReorderTask& task, const graph::TensorType& type)
 }
 
 void WatchedGpu::copy_block(const plan::BlockCopy& block, std::size_t element_bytes, const void* from, void* to) {
-  const Scope scope(machine(), "copy_block", touches_of(block, element_bytes, from, to));
+  const auto bytes = static_cast<std::int64_t>(element_bytes);
+  const Scope scope(machine(), "copy_block", touches_of(block, {bytes, bytes}, from, to));
   gpu_.copy_block(block, element_bytes, from, to);
 }
 
-void WatchedGpu::add_block(const plan::BlockCopy& block, DType type, const void* from, void* to) {
-  const Scope scope(machine(), "add_block", touches_of(block, size_of(type), from, to));
-  gpu_.add_block(block, type, from, to);
+void WatchedGpu::add_block(const plan::BlockCopy& block, const Addition& addition, const void* from, void* to) {
+  const ElementBytes bytes{static_cast<std::int64_t>(size_of(addition.dtype)),
+                           static_cast<std::int64_t>(size_of(plan::sum_type(addition.dtype)))};
+  const Scope scope(machine(), "add_block", touches_of(block, bytes, from, to));
+  gpu_.add_block(block, addition, from, to);
 }
 
 bool WatchedGpu::has_non_finite(DType type, const void* data, std::int64_t elements) {
