@@ -2,7 +2,8 @@
 
 /// Powers of e by range reduction and the Cephes polynomial of expf; relative error below 2e-7. NaN stays NaN.
 static inline float exponential(float x) {
-  const float clamped = x < -87.0F ? -87.0F : x > 88.0F ? 88.0F : x;
+  float clamped = x < -87.0F ? -87.0F : x;
+  clamped = clamped > 88.0F ? 88.0F : clamped;
   const float shifted = clamped * 1.44269504F + 12582912.0F;  // rounds to an integer in the low bits
   const float n = shifted - 12582912.0F;
   const float r = clamped - n * 0.693359375F + n * 2.12194440e-4F;
@@ -14,9 +15,10 @@ static inline float exponential(float x) {
   p = p * r + 5.0000001201e-1F;
   p = p * r * r + r + 1.0F;
   const std::int32_t bits = (static_cast<std::int32_t>(n) + 127) << 23;
-  const float y = p * __builtin_bit_cast(float, bits);
-  const float limited = x > 88.7F ? __builtin_inff() : x < -87.3F ? 0.0F : y;
-  return x != x ? x : limited;
+  float y = p * __builtin_bit_cast(float, bits);
+  y = x < -87.3F ? 0.0F : y;
+  y = x > 88.7F ? __builtin_inff() : y;
+  return x != x ? x : y;
 }
 
 /// Near 0 the odd Cephes polynomial, elsewhere from the exponential.
