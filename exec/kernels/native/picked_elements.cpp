@@ -62,49 +62,78 @@ struct PickedElements {
   }
 };
 
+/// For what is written here and there only.
+template <class Element>
+void copy_whole(const Call& call, const Element* from, Element* to) {
+  parallel_ranges(call.threads(), graph::element_count(call.out_shape()), kElementsWorthAThread,
+                  [&](std::int64_t first, std::int64_t last) {
+                    if (from != to) std::memcpy(to + first, from + first, static_cast<std::size_t>(last - first) * sizeof(Element));
+                  });
+}
+
 /// Data, indices, updates -> data with updates in their places, the last of each staying.
 struct ReplacedElements {
   template <class Element>
   static void run(const Call& call) {
     const auto& data = call.in_shape(0);
     const std::int64_t size = data[reference::axis_in(call, data)];
-    const auto *x = call.in<Element>(0), *update = call.in<Element>(2);
+    const auto* update = call.in<Element>(2);
     auto* y = call.out<Element>();
-    parallel_ranges(call.threads(), graph::element_count(data), kElementsWorthAThread, [&](std::int64_t first, std::int64_t last) {
-      if (x != y) std::memcpy(y + first, x + first, static_cast<std::size_t>(last - first) * sizeof(Element));
-    });
+    copy_whole(call, call.in<Element>(0), y);
     for_lines(call, data, {0, size, size}, [&](const PickedLine& line, const std::vector<float>&) {
       for (std::int64_t i = 0; i < line.count; ++i) y[line.place(i)] = update[line.at + i * line.step];
     });
   }
 };
 
-/// dY, indices -> dX: every element is rounded once all that goes into it is added.
+/// Adds a line to what lies in the result already; an element is rounded once, when all that goes into it is added. `sums` is any memory.
+template <class T>
+void add_line(const PickedLine& line, const T* addend, T* result, std::vector<float>& sums) {
+  const auto for_each = [&](const auto& body) {
+    for (std::int64_t i = 0; i < line.count; ++i)
+      if (line.row(i) >= 0) body(sums[static_cast<std::size_t>(line.row(i))], i);
+  };
+  for_each([&](float& sum, std::int64_t i) { sum = number(result[line.place(i)]); });
+  for_each([&](float& sum, std::int64_t i) { sum += number(addend[line.at + i * line.step]); });
+  for_each([&](float sum, std::int64_t i) { result[line.place(i)] = rounded<T>(sum); });
+}
+
+/// Data, indices, updates -> data to which updates are added.
+struct AddedElements {
+  template <class T>
+  static void run(const Call& call) {
+    const auto& data = call.in_shape(0);
+    const std::int64_t size = data[reference::axis_in(call, data)];
+    copy_whole(call, call.in<T>(0), call.out<T>());
+    for_lines(call, data, {0, size, size}, [&](const PickedLine& line, std::vector<float>& sums) {
+      sums.resize(static_cast<std::size_t>(size));
+      add_line(line, call.in<T>(2), call.out<T>(), sums);
+    });
+  }
+};
+
+/// dY, indices -> dX.
 struct PickedGradient {
   template <class T>
   static void run(const Call& call) {
     const auto& data = call.out_shape();
     const std::size_t axis = reference::axis_in(call, data);
-    const auto* dy = call.in<T>(0);
     auto* dx = call.out<T>();
     parallel_ranges(call.threads(), graph::element_count(data), kElementsWorthAThread,
                     [&](std::int64_t first, std::int64_t last) { std::fill(dx + first, dx + last, T{}); });
     for_lines(call, data, {call.out_origin(0, axis), data[axis], call.out_global()[axis]},
               [&](const PickedLine& line, std::vector<float>& sums) {
-                sums.resize(static_cast<std::size_t>(data[axis]));  // zero between lines
-                for (std::int64_t i = 0; i < line.count; ++i)
-                  if (line.row(i) >= 0) sums[static_cast<std::size_t>(line.row(i))] += number(dy[line.at + i * line.step]);
-                for (std::int64_t i = 0; i < line.count; ++i)
-                  if (line.row(i) >= 0) dx[line.place(i)] = rounded<T>(sums[static_cast<std::size_t>(line.row(i))]);
-                for (std::int64_t i = 0; i < line.count; ++i)
-                  if (line.row(i) >= 0) sums[static_cast<std::size_t>(line.row(i))] = 0;
+                sums.resize(static_cast<std::size_t>(data[axis]));
+                add_line(line, call.in<T>(0), dx, sums);
               });
   }
 };
 
-std::unique_ptr<Kernel> make_replaced(const KernelRequest& request, std::string& reason) {
-  if (request.attributes.text("reduction", "none") == "none") return make_by_width<ReplacedElements>(request, reason);
-  reason = "only where updates replace what is there";
+std::unique_ptr<Kernel> make_scattered(const KernelRequest& request, std::string& reason) {
+  const std::string reduction = request.attributes.text("reduction", "none");
+  if (reduction == "none") return make_by_width<ReplacedElements>(request, reason);
+  if (reduction == "add") return make<AddedElements>(request, reason);
+  reason = "only where updates replace what is there, or are added";
   return nullptr;
 }
 
@@ -112,7 +141,7 @@ constexpr std::string_view kPickedName = "native:gather";
 constexpr KernelRow kPickedRows[] = {
     {"GatherElements", kPickedName, make_by_width<PickedElements>},
     {"GatherElementsGrad", kPickedName, make<PickedGradient>},
-    {"ScatterElements", kPickedName, make_replaced},
+    {"ScatterElements", kPickedName, make_scattered},
 };
 
 }  // namespace

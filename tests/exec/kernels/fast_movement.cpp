@@ -66,7 +66,10 @@ TEST_CASE("elements are picked, replaced and their gradients added as by the ref
       check({"GatherElementsGrad", back, {picked, picked}, {f, i}}, Format::Plain, "native:gather", threads);
       check({"ScatterElements", along, {{7, 5, 6}, picked, picked}, {f, i, f}}, Format::Plain, "native:gather", threads);
     }
-  check({"ScatterElements", {{"reduction", std::string("add")}}, {{7, 5}, {4, 5}, {4, 5}}, {f, i, f}}, Format::Plain, "reference:any");
+  for (const int threads : {1, 2})
+    check({"ScatterElements", {{"reduction", std::string("add")}}, {{7, 5}, {4, 5}, {4, 5}}, {f, i, f}}, Format::Plain, "native:gather",
+          threads);
+  check({"ScatterElements", {{"reduction", std::string("mul")}}, {{7, 5}, {4, 5}, {4, 5}}, {f, i, f}}, Format::Plain, "reference:any");
   check({"StopGradient", {}, {{3, 4, 5}}}, Format::ChannelsLast, "native:copy", 2);
 }
 
