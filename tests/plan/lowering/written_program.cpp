@@ -73,9 +73,17 @@ std::string pieces(const std::vector<PackedBlock>& blocks, const char* way) {
   return text.str();
 }
 
+/// "R", "S0", "S1.2", "P"
+std::string axis_text(const AxisLayout& l) {
+  if (l.replicated()) return "R";
+  if (l.partial() && l.reduction == graph::LabelKind::Sum) return "P";
+  if (l.partial()) return "P(" + std::string(graph::name(l.reduction)) + ")";
+  return "S" + std::to_string(l.dim) + (l.factor ? "." + std::to_string(l.factor) : "") + (l.halo ? "+halo" : "");
+}
+
 std::string layout_text(const Layout& layout) {
   std::string text;
-  for (const auto& axis : layout) text += (text.empty() ? "" : " ") + to_text(axis);
+  for (const auto& axis : layout) text += (text.empty() ? "" : " ") + axis_text(axis);
   return text;
 }
 
