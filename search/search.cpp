@@ -52,7 +52,7 @@ class Searching {
       : predictor_(predictor), options_(options), budget_(budget), best_(best), progress_(progress) {}
 
   void run() {
-    const PlanSpace space(predictor_, options_.fixed, {free_keys(), options_.allowed});
+    const PlanSpace space(predictor_, options_.fixed, {free_keys(), options_.allowed, options_.ranks});
     auto shapes = scouted(space);
     climb(space);
     for (const auto& shape : shapes) {

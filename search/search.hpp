@@ -24,6 +24,7 @@ struct SearchOptions {
   plan::Plan fixed;  ///< what the user fixed; keys in `fixed.searched` and those in `free` are searched
   std::vector<std::string> free = searchable_keys();
   std::vector<std::string> allowed;  ///< other mathematics that may be chosen: of allowed_words()
+  std::optional<int> ranks;          ///< of every plan; nothing: of as many devices as are best
   std::vector<Limit> limits;
   double steps = 1;  ///< of the training that limits are about
   /// What a plan gets done while devices fail; nothing: they do not. Throws Refusal where that is nothing.

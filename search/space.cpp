@@ -153,7 +153,7 @@ std::vector<std::string> allowed_words() {
 }
 
 PlanSpace::PlanSpace(predict::Predictor& predictor, plan::Plan fixed, FreeKeys free)
-    : predictor_(predictor), fixed_(std::move(fixed)), free_(std::move(free.keys)), allowed_(std::move(free.allowed)) {
+    : predictor_(predictor), fixed_(std::move(fixed)), free_(std::move(free.keys)), allowed_(std::move(free.allowed)), ranks_(free.ranks) {
   fixed_.searched.clear();
   const auto known = searchable_keys();
   std::erase(free_, "interleave");  // goes with the schedule
@@ -168,7 +168,9 @@ bool PlanSpace::varies(std::string_view key) const { return std::find(free_.begi
 
 Plans PlanSpace::shapes() const {
   Plans all;
-  for (const int ranks : rank_counts(platforms::most_devices(predictor_.platform()))) {
+  const int devices = platforms::most_devices(predictor_.platform());
+  for (const int ranks : ranks_ ? std::vector{*ranks_} : rank_counts(devices)) {
+    if (ranks > devices) continue;
     const Space space{predictor_, ranks};
     if (space.rest(fixed_) == 0) continue;
     std::vector<const DegreeRow*> rows;

@@ -1,6 +1,7 @@
 #pragma once
 // The space of plans, one row for each key that a search varies, walked lazily: degrees first, then micro-batches, then the rest.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ namespace rehearsal::search {
 struct FreeKeys {
   std::vector<std::string> keys;
   std::vector<std::string> allowed;  ///< of allowed_words()
+  std::optional<int> ranks;          ///< of every plan; nothing: of as many devices as are best
 };
 
 class PlanSpace {
@@ -44,6 +46,7 @@ class PlanSpace {
   predict::Predictor& predictor_;
   plan::Plan fixed_;
   std::vector<std::string> free_, allowed_;
+  std::optional<int> ranks_;
 };
 
 }  // namespace rehearsal::search

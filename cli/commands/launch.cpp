@@ -150,7 +150,7 @@ std::string plan_for_fewer(const LaunchJob& job, const LaunchOptions& o, int ran
   const JobSetup setup(job.words.model, platform);
   const auto file = job.words.checkpoint + ".plan-" + std::to_string(ranks) + "-ranks.json";
   Progress silent;
-  const auto plan = best_plan(setup, kBudget, silent);
+  const auto plan = best_plan(setup, kBudget, {}, silent);
   plan::write_plan_file(file, {plan, setup.context(job.words.model, plan)});
   return file;
 }
