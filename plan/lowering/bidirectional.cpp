@@ -90,14 +90,15 @@ class Merging {
     role_.bodies = std::move(ordered);
   }
 
-  /// New places of both copies' instructions, in joined_: what came in 16 bits, what is sent, what is received, what is added. The deeper
-  /// part's first: its sums can be on their way while the other copy's last passes run, and the rank with the other halves has them in
-  /// the same order.
+  /// New places of both copies' instructions, in joined_: what came in 16 bits or goes so, what is sent, what is received, what is added.
+  /// The deeper part's first: its sums can be on their way while the other copy's last passes run, and the rank with the other halves has
+  /// them in the same order.
   std::array<std::vector<std::uint32_t>, 2> join_exchanges(std::vector<Instruction>& first, std::vector<Instruction>& second) {
     std::array<std::vector<std::uint32_t>, 2> places{std::vector<std::uint32_t>(first.size()), std::vector<std::uint32_t>(second.size())};
     const auto turn = [](const Instruction& i) {
-      constexpr std::array kFirst{InstructionKind::Restore, InstructionKind::Send, InstructionKind::Receive};
-      return std::find(kFirst.begin(), kFirst.end(), i.kind) - kFirst.begin();
+      constexpr std::array kFirst{InstructionKind::Kernel, InstructionKind::Send, InstructionKind::Receive};
+      const auto kind = i.kind == InstructionKind::Restore ? InstructionKind::Kernel : i.kind;
+      return std::find(kFirst.begin(), kFirst.end(), kind) - kFirst.begin();
     };
     for (const int now : {0, 1, 2, 3})
       for (const bool deeper : {true, false}) {
@@ -139,6 +140,7 @@ void RoleBuilder::add_up_both_copies() {
   std::vector<std::pair<BufferIndex, Dependency>> arrived;  // and when ours has left
   for (const BufferIndex sum : sums) {
     const auto sent = is_wide_sum(sum) ? narrowed(sum, exchange_, When::Always) : sum;
+    role_.buffers[sent].sent = role_.buffers[sent].sent || sent != sum;  // it is read here no more, and may still be under way
     auto send = instruction(InstructionKind::Send, role_.buffers[sum].tensor, exchange_, {sent}, {});
     send.stream = Stream::Send;
     send.phase = graph::Phase::Backward;

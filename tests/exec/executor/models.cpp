@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "graph/adapters.hpp"
+#include "graph/narrow_type.hpp"
 #include "graph/zoo/layers.hpp"
 #include "graph/zoo/zoo.hpp"
 #include "plan/lowering/lowering.hpp"
@@ -173,6 +174,7 @@ graph::TrainingGraph training_of(const Case& c, const std::string& optimizer) {
   if (optimizer == "sgd") options.optimizer.values["momentum"] = 0.9;
   auto model = graph::with_initial_values(build(c));
   if (c.dtype == "f64") model = graph::with_float_type(model, DType::F64);
+  if (c.dtype == "bf16" || c.dtype == "f16") model = graph::with_narrow_type(model, *dtype_from_name(c.dtype)).graph;
   return graph::build_training_graph(model, options);
 }
 
