@@ -135,6 +135,12 @@ std::set<plan::BufferIndex> read_in_passes(const plan::Role& role) {
   return read;
 }
 
+bool sums_are_wider(const graph::TrainingGraph& training) {
+  if (training.parameters.empty()) return false;
+  const auto dtype = training.graph[training.parameters.front().value].type.dtype;
+  return plan::sum_type(dtype) != dtype;
+}
+
 /// Of all devices: what does not fit there fits nowhere.
 Bytes largest_memory(const platforms::Platform& platform) {
   const auto memory = [](const platforms::NodeGroup& nodes) { return nodes.device.memory.value; };
@@ -253,6 +259,8 @@ const LoweredBounds::ReplicaLinks& LoweredBounds::links_of_replicas(const plan::
 const std::optional<LoweredBounds::PassCost>& LoweredBounds::pass_of(const plan::Plan& plan, std::int64_t samples) {
   auto split = split_of(plan);
   split.micro_batch = samples;
+  // Updates read a 16-bit gradient of one micro-batch as it is, and sums of several in f32.
+  if (sums_are_wider(job_.training) && plan.replica_batch(job_.training.batch) == samples) split.dp = plan.dp;
   const auto devices = kinds_of_devices(job_, plan.ranks());
   auto key = to_text(split);
   for (const auto& device : devices) key += " " + std::to_string(device.threads);
