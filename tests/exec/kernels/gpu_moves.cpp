@@ -48,13 +48,17 @@ TEST_CASE("optimizers step alike in every type, over more than a team and with a
   compare({"AdamUpdate", decays, {Array{{0}, {}}, Array{{0}, {}}, step, Array{{0}, {}}, Array{{0}, {}}}});
 }
 
-TEST_CASE("optimizers read gradients of 16 bits beside parameters in f32, and round these") {
+TEST_CASE("optimizers read gradients of 16 bits, and f32 sums of such, beside parameters in f32, and round these") {
   const graph::Shape shape{131, 67};
   const Array p = numbers(shape, 1), first = numbers(shape, 3), second = positive(shape, 4), step = scalar(3, DType::I64);
+  struct Types {
+    DType gradient;
+    bool rounds;
+  };
   for (const DType narrow : {DType::BF16, DType::F16})
-    for (const bool rounds : {false, true}) {
+    for (const auto& [gradient, rounds] : {Types{narrow, false}, Types{narrow, true}, Types{DType::F32, true}}) {
       Array g = numbers(shape, 2);
-      g.dtype = narrow;
+      g.dtype = gradient;
       graph::Attributes decays{{"lr", 0.1}, {"weight_decay", 0.01}, {"momentum", 0.9}};
       if (rounds) decays.set("rounded_to", std::string(name(narrow)));
       compare_mixed({"SgdUpdate", decays, {p, g, step, first}});
