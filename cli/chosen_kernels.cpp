@@ -1,5 +1,7 @@
 #include "cli/chosen_kernels.hpp"
 
+#include <cmath>
+#include <map>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -24,6 +26,10 @@ std::string chosen_elsewhere(const costmodel::KernelChoices& choices) {
   const auto here = exec::bench::kernel_home();
   if (choices.empty() || choices.home == here) return {};
   return "chosen on " + choices.home.text() + ", and this is " + here.text();
+}
+
+const std::string& implementation_of(const plan::Role& role, const plan::Instruction& i) {
+  return role.kernels[static_cast<std::size_t>(i.kernel)].implementation;
 }
 
 }  // namespace
@@ -118,6 +124,26 @@ std::optional<costmodel::KernelChoices> measure_kernels(const KernelsToMeasure& 
                        " nodes that several kernels can run do not fit into a quarter of the memory, in which they are timed: they go by "
                        "the rules");
   return choices;
+}
+
+std::string widened_text(const plan::Program& program, const graph::Graph& g) {
+  constexpr double kWorthSaying = 0.1;
+  std::map<graph::NodeId, bool> kernels;  // whether any rank widens
+  for (const auto& role : program.roles)
+    for (const auto& body : role.bodies)
+      for (const auto& i : body.instructions)
+        if (i.kernel >= 0 && i.node != graph::NodeId::None)
+          kernels[i.node] = kernels[i.node] || implementation_of(role, i).starts_with(exec::kWidened);
+  double all = 0, widened = 0;
+  for (const auto& [node, is_widened] : kernels) {
+    const double flops = graph::flops_of(g, g[node]);
+    all += flops;
+    if (is_widened) widened += flops;
+  }
+  if (widened < kWorthSaying * all || widened == 0) return {};
+  return std::string(name(program.dtype)) + ": " + std::to_string(std::lround(100 * widened / all)) +
+         " % of the FLOPs are computed in f32, on widened copies, for which this processor or the kernels have no units of 16 bits: no "
+         "quicker than f32 (`rehearse inspect MODEL --kernels` gives the reasons)";
 }
 
 }  // namespace rehearsal::cli

@@ -12,6 +12,7 @@
 #include "exec/kernels/compute_backend.hpp"
 #include "graph/training.hpp"
 #include "plan/plan.hpp"
+#include "plan/program/program.hpp"
 
 namespace rehearsal::cli {
 
@@ -49,5 +50,9 @@ struct KernelsToMeasure {
 /// user stopped it. Throws as require_own_file().
 [[nodiscard]] std::optional<costmodel::KernelChoices> measure_kernels(const KernelsToMeasure&, exec::ComputeBackend&, Progress&,
                                                                       std::vector<std::string>& warnings);
+
+/// "f16: 97 % of the FLOPs are computed in f32, ...": where much of what is asked for in 16 bits runs on widened copies; empty: it does
+/// not.
+[[nodiscard]] std::string widened_text(const plan::Program&, const graph::Graph&);
 
 }  // namespace rehearsal::cli

@@ -347,6 +347,7 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
   if (!by_choice) return static_cast<int>(ExitStatus::Interrupted);
   const auto& program = *by_choice;
   warnings.insert(warnings.end(), program.warnings.begin(), program.warnings.end());
+  if (auto widened = widened_text(program, training.graph); !widened.empty()) warnings.push_back(std::move(widened));
   const auto header = header_to_resume(o.resume, {program, training, world}, warnings);
   const auto data = exec::open_data(o.data.options(o.model.seed, threads), training);
   const auto steps = steps_of(o, *data, training.batch, o.go_on ? *header : exec::CheckpointHeader{}), done = header ? header->step : 0;

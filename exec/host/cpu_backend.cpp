@@ -12,13 +12,6 @@
 #include "exec/kernels/widened.hpp"
 
 namespace rehearsal::exec {
-namespace {
-
-/// Before the name of the f32 kernel that does the work.
-constexpr std::string_view kWidened = "widened:";
-
-}  // namespace
-
 CpuBackend::CpuBackend(const std::string& wanted) : name_(wanted == "auto" ? "onednn" : wanted) {
   if (name_ != "onednn" && name_ != "reference")
     throw BadInput("--backend", "\"" + wanted + "\" is not a backend of this machine; use auto, onednn or reference");

@@ -14,6 +14,9 @@
 
 namespace rehearsal::exec {
 
+/// Before the name of the f32 kernel that does the work of a node of 16 bits, on copies.
+inline constexpr std::string_view kWidened = "widened:";
+
 /// Kernel tables in order of preference. "reference": the portable ones only; "onednn": oneDNN and our own fast ones first. A second oneDNN
 /// stands beside them: its kernels run what choose() or make() name them for.
 class CpuBackend final : public ComputeBackend {

@@ -272,6 +272,13 @@ TEST_CASE("what is wrong with a plan is said before kernels are measured, and al
   CHECK(read(machine) == before);
 }
 
+TEST_CASE("who asks for 16 bits hears where that is computed in f32") {
+  const auto run = "run " + kTraining + " --steps 1 --dtype ";
+  const auto narrow = rehearse(run + "f16");  // no library here has products in f16
+  CHECK_THAT(narrow.err, contains("f16: ") && contains("% of the FLOPs are computed in f32, on widened copies"));
+  CHECK_THAT(rehearse(run + "f32").err, !contains("widened"));
+}
+
 TEST_CASE("kernels are not measured for what has one for each node") {
   const TemporaryFolder folder;
   const auto machine = folder / "machine.json";
