@@ -19,14 +19,13 @@ std::string found_by_first(const RunOptions& o, const exec::Communicator& world,
   auto place = place_of_ranks(o.machine, world.size(), exec::threads_per_rank(world));
   place.devices = world.size();
   const JobSetup setup(o.model, place);
-  const auto plan = setup.to_write(best_plan(setup, kSecondsToSearch, world.size(), *terminal.progress("searching for a plan")));
-  auto text = plan::to_text(plan);
+  const auto plan = best_plan(setup, kSecondsToSearch, world.size(), *terminal.progress("searching for a plan"));
   const auto milliseconds = std::to_string(std::llround(1e3 * (exec::now_seconds() - begin)));
   terminal.say(
-      "plan " + text + ": the quickest that was found for " + std::to_string(world.size()) +
+      "plan " + plan::to_text(plan) + ": the quickest that was found for " + std::to_string(world.size()) +
       (world.size() == 1 ? " rank in " : " ranks in ") + milliseconds + " ms" +
       (o.machine.empty() ? ", on cores of an ordinary server; --machine FILE searches on this machine (rehearse calibrate -o FILE)" : ""));
-  return text;
+  return plan::to_text(setup.to_write(plan));
 }
 
 }  // namespace

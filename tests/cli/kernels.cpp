@@ -343,7 +343,8 @@ TEST_CASE("calibrate into a file that is there keeps choices that were made here
   CHECK_THAT(anew.err, !contains("lost"));
   const auto count = result_of(anew).at("choices").at("nodes").get<std::size_t>();
   std::set<std::string> nodes;
-  for (const auto& node : read(machine)["calibration"]["choices"]["nodes"]) nodes.insert(node.at("node"));
+  const auto after = read(machine);
+  for (const auto& node : after["calibration"]["choices"]["nodes"]) nodes.insert(node.at("node"));
   CHECK(nodes.size() == count);
   const auto& before = good["calibration"]["choices"]["nodes"];
   CHECK(before.size() > 5);
