@@ -272,6 +272,17 @@ TEST_CASE("what is wrong with a plan is said before kernels are measured, and al
   CHECK(read(machine) == before);
 }
 
+TEST_CASE("a plan that is found before the training is the one that search finds on the same machine") {
+  const TemporaryFolder folder;
+  const auto machine = folder / "machine.json";
+  write_server(machine);
+  const auto run = rehearse("run " + kTraining + " --steps 1 --plan auto --machine " + machine);
+  CHECK_THAT(run.err, contains("the quickest that was found for 1 rank in ") && !contains("ordinary"));
+  const auto searched = result_of(rehearse("search " + kModel + " --framework rehearse --devices 1 --confirm 0 --format json --platform " +
+                                           machine + " --machine " + machine));
+  CHECK(result_of(run)["plan"] == searched["plans"][0]["plan"]);
+}
+
 TEST_CASE("who asks for 16 bits hears where that is computed in f32") {
   const auto run = "run " + kTraining + " --steps 1 --dtype ";
   const auto narrow = rehearse(run + "f16");  // no library here has products in f16
