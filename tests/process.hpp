@@ -46,7 +46,7 @@ struct Ended {
 #ifdef __SANITIZE_ADDRESS__
 inline constexpr int kLimitSeconds = 600;
 #else
-inline constexpr int kLimitSeconds = 90;
+inline constexpr int kLimitSeconds = 240;
 #endif
 
 /// A line of the shell, ended by force after kLimitSeconds.
