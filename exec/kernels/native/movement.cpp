@@ -55,18 +55,6 @@ Offsets offsets_of(const Axes& axes, const std::vector<std::int64_t>& result_str
   return o;
 }
 
-struct Unchanged {
-  template <class Element>
-  static void run(const Call& call) {
-    const auto* x = call.in<Element>(0);
-    auto* y = call.out<Element>();
-    parallel_ranges(call.threads(), graph::element_count(call.out_shape()), kElementsWorthAThread,
-                    [&](std::int64_t first, std::int64_t last) {
-                      if (x != y) std::memcpy(y + first, x + first, static_cast<std::size_t>(last - first) * sizeof(Element));
-                    });
-  }
-};
-
 struct MovementTranspose {
   template <class Element>
   static void run(const Call& call) {

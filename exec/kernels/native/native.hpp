@@ -3,6 +3,7 @@
 // in plain or channels-last order, on the loops of loops.hpp. Sums run over parts of fixed size, so that results do not depend on the
 // number of threads.
 
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -89,6 +90,19 @@ struct Image {
 };
 
 inline constexpr std::int64_t kElementsWorthAThread = 1 << 14;
+/// Operand 0 as it is, maybe written in place.
+struct Unchanged {
+  template <class Element>
+  static void run(const Call& call) {
+    const auto* x = call.in<Element>(0);
+    auto* y = call.out<Element>();
+    parallel_ranges(call.threads(), graph::element_count(call.out_shape()), kElementsWorthAThread,
+                    [&](std::int64_t first, std::int64_t last) {
+                      if (x != y) std::memcpy(y + first, x + first, static_cast<std::size_t>(last - first) * sizeof(Element));
+                    });
+  }
+};
+
 /// Rows (of `columns` elements) of one part of a sum: a fixed size, whatever the number of threads.
 [[nodiscard]] std::int64_t rows_of_part(std::int64_t rows, std::int64_t columns);
 [[nodiscard]] inline std::int64_t parts_of(std::int64_t rows, std::int64_t columns) {

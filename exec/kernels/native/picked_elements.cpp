@@ -62,15 +62,6 @@ struct PickedElements {
   }
 };
 
-/// For what is written here and there only.
-template <class Element>
-void copy_whole(const Call& call, const Element* from, Element* to) {
-  parallel_ranges(call.threads(), graph::element_count(call.out_shape()), kElementsWorthAThread,
-                  [&](std::int64_t first, std::int64_t last) {
-                    if (from != to) std::memcpy(to + first, from + first, static_cast<std::size_t>(last - first) * sizeof(Element));
-                  });
-}
-
 /// Data, indices, updates -> data with updates in their places, the last of each staying.
 struct ReplacedElements {
   template <class Element>
@@ -79,7 +70,7 @@ struct ReplacedElements {
     const std::int64_t size = data[reference::axis_in(call, data)];
     const auto* update = call.in<Element>(2);
     auto* y = call.out<Element>();
-    copy_whole(call, call.in<Element>(0), y);
+    Unchanged::run<Element>(call);
     for_lines(call, data, {0, size, size}, [&](const PickedLine& line, const std::vector<float>&) {
       for (std::int64_t i = 0; i < line.count; ++i) y[line.place(i)] = update[line.at + i * line.step];
     });
@@ -104,7 +95,7 @@ struct AddedElements {
   static void run(const Call& call) {
     const auto& data = call.in_shape(0);
     const std::int64_t size = data[reference::axis_in(call, data)];
-    copy_whole(call, call.in<T>(0), call.out<T>());
+    Unchanged::run<T>(call);
     for_lines(call, data, {0, size, size}, [&](const PickedLine& line, std::vector<float>& sums) {
       sums.resize(static_cast<std::size_t>(size));
       add_line(line, call.in<T>(2), call.out<T>(), sums);
