@@ -14,11 +14,18 @@ namespace {
 
 constexpr double kSecondsToSearch = 20;
 
+/// Ordinary servers have no units for 16 bits: what is quick there in f32 stands for it.
+ModelOptions searched_as(const RunOptions& o) {
+  auto model = o.model;
+  if (o.machine.empty() && size_of(element_type(model)) == 2) model.dtype = "f32", model.loss_scale.clear();
+  return model;
+}
+
 std::string found_by_first(const RunOptions& o, const exec::Communicator& world, const Terminal& terminal) {
   const double begin = exec::now_seconds();
   auto place = place_of_ranks(o.machine, world.size(), exec::threads_per_rank(world));
   place.devices = world.size();
-  const JobSetup setup(o.model, place);
+  const JobSetup setup(searched_as(o), place);
   const auto plan = best_plan(setup, kSecondsToSearch, world.size(), *terminal.progress("searching for a plan"));
   const auto milliseconds = std::to_string(std::llround(1e3 * (exec::now_seconds() - begin)));
   terminal.say(

@@ -60,7 +60,8 @@ TEST_CASE("the plan that is quickest for the ranks started is found before the t
   CHECK_THAT(found.err, contains("the quickest that was found for 2 ranks in ") && contains("on cores of an ordinary server"));
   CHECK(result_of(found)["ranks"] == 2);  // though one may be quicker than two that exchange gradients
   CHECK(losses_of(found) == losses_of(rehearse(resnet + "'" + plan + "'", 2)));
-  CHECK(result_of(rehearse(resnet + "auto", 7))["ranks"] == 7);  // which no power of two and no batch of 4 suggests
+  CHECK(result_of(rehearse(resnet + "auto --dtype bf16", 2))["ranks"] == 2);  // though such servers have no units for it
+  CHECK(result_of(rehearse(resnet + "auto", 7))["ranks"] == 7);               // which no power of two and no batch of 4 suggests
 }
 
 TEST_CASE("a stored plan runs on its own model only") {
