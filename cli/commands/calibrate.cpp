@@ -28,6 +28,7 @@
 #include "platforms/devices.hpp"
 #include "platforms/json.hpp"
 #include "platforms/strict_json.hpp"
+#include "platforms/usual_figures.hpp"
 #include "predict/violations.hpp"
 
 namespace rehearsal::cli {
@@ -223,6 +224,12 @@ Json result_of(const CalibrateOptions& o, const exec::CalibrationResult& r, cons
   return json;
 }
 
+/// Of what no machine has: ranks that waited for other work cannot be told from slow links.
+void warn_of_unusual(const platforms::Platform& platform, const Terminal& terminal) {
+  for (const auto& figure : platforms::unusual_figures(platform))
+    terminal.warn(figure + ": other work may have disturbed the measurement; calibrate again when the machine is quiet");
+}
+
 /// The second half of every calibration, on one rank: what needs all cores, and the file.
 void finish(const CalibrateOptions& o, exec::CalibrationResult& result, double begin, Terminal& terminal, Progress& progress) {
   exec::calibrate_threads(result.calibration, budget_of(o), progress);
@@ -231,6 +238,7 @@ void finish(const CalibrateOptions& o, exec::CalibrationResult& result, double b
   measure_storage(o, result.platform, progress);
   refuse_interrupted();
   write_file_atomically(o.output, exec::machine_json_text(result));
+  warn_of_unusual(result.platform, terminal);
   terminal.print(result_of(o, result, {exec::now_seconds() - begin, left_out(o, of_model)}));
 }
 
