@@ -2,7 +2,6 @@
 // and one thread's, so that nothing depends on their number.
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "exec/kernels/native/families.hpp"
