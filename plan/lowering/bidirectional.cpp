@@ -140,6 +140,7 @@ void RoleBuilder::add_up_both_copies() {
   std::vector<std::pair<BufferIndex, Dependency>> arrived;  // and when ours has left
   for (const BufferIndex sum : sums) {
     const auto sent = is_wide_sum(sum) ? narrowed(sum, exchange_, When::Always) : sum;
+    if (sent != sum) widen(sent, sum, exchange_);  // both ranks add the same two rounded numbers, so that their copies stay alike
     role_.buffers[sent].sent = role_.buffers[sent].sent || sent != sum;  // it is read here no more, and may still be under way
     auto send = instruction(InstructionKind::Send, role_.buffers[sum].tensor, exchange_, {sent}, {});
     send.stream = Stream::Send;
@@ -149,7 +150,7 @@ void RoleBuilder::add_up_both_copies() {
     receive.kind = InstructionKind::Receive;
     receive.stream = Stream::Receive;
     receive.inputs.clear();
-    Buffer others = role_.buffers[sent];
+    Buffer others = by_itself(role_.buffers[sent]);
     others.category = MemoryCategory::Communication;
     others.lifetime = Lifetime::Transient;
     receive.outputs = {new_buffer(std::move(others), nullptr)};

@@ -1,6 +1,7 @@
 // Gradients of 16 bits that micro-batches add up: in f32, whatever shares them out, and sent in 16 bits as those of one micro-batch are.
 #include <cmath>
 #include <numeric>
+#include <set>
 #include <vector>
 
 #include "exec/kernels/narrow.hpp"
@@ -101,10 +102,33 @@ TEST_CASE("sums of 16-bit gradients have 32 bits where they wait and 16 where th
         for (const auto& i : body.instructions) {
           if (i.kind == plan::InstructionKind::Accumulate)
             CHECK(role.buffers[i.outputs[0]].dtype == plan::sum_type(role.buffers[i.inputs[0]].dtype));
-          if (i.kind == plan::InstructionKind::Collective && training.graph[i.tensor].type.dtype == DType::BF16)
+          if ((i.kind == plan::InstructionKind::Collective || i.kind == plan::InstructionKind::Send) && training.graph[i.tensor].type.dtype == DType::BF16)
             CHECK(role.buffers[i.inputs[0]].dtype == DType::BF16);
         }
   }
+}
+
+TEST_CASE("both ranks of a bidirectional pipeline add the same two rounded sums") {
+  // Else one copy of the weights is updated with A + r(B), the other with r(A) + B.
+  const Case c{"gpt", 8, "pp=2,micro_batch=1,schedule=dualpipe", "bf16"};
+  const auto training = training_of(c);
+  const auto program = program_of(c, training);
+  const auto is_wide = [&](const plan::Role& role, plan::BufferIndex b) {
+    return role.buffers[b].dtype == DType::F32 && training.graph[role.buffers[b].tensor].type.dtype == DType::BF16;
+  };
+  int sums = 0;
+  for (const auto& role : program.roles)
+    for (const auto& body : role.bodies) {
+      std::set<plan::BufferIndex> as_sent;  // wide sums that hold what was rounded
+      for (const auto& i : body.instructions) {
+        if (i.kind == plan::InstructionKind::Kernel && is_wide(role, i.outputs[0]) && !is_wide(role, i.inputs[0]))
+          as_sent.insert(i.outputs[0]);
+        if (i.kind != plan::InstructionKind::Accumulate || plan::per_micro_batch(body.kind)) continue;
+        CHECK(as_sent.contains(i.outputs[0]));
+        ++sums;
+      }
+    }
+  CHECK(sums > 10);
 }
 
 TEST_CASE("replicas send no more bytes of several micro-batches' 16-bit gradients than of one's") {
