@@ -47,7 +47,8 @@ Recompute parse_recompute(std::string_view given) {
   if (text.starts_with(kFull)) {
     const auto blocks = parse_number<int>(text.substr(kFull.size()));
     if (!blocks || *blocks < 1 || *blocks > kMostBlocks)
-      throw BadInput("must have a number of blocks behind full:, 1 or more (full:4); full alone is all of them");
+      throw BadInput("must have a number of blocks behind full:, from 1 to " + std::to_string(kMostBlocks) +
+                     " (full:4); full alone is all of them");
     return {RecomputeRule::Full, 0, *blocks};
   }
   const auto& names = ChoiceNames<RecomputeRule>::kAll;
