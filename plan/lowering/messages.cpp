@@ -45,7 +45,8 @@ void RoleBuilder::send_sums() {
   for (const auto& [t, to] : sums_to_send_) {
     const auto sum = accumulators_.at(t);
     // Where steps overlap, the next one adds up while the message is still under way: a copy is sent.
-    send(t, to, c_.pipeline.schedule->asynchronous ? copy_of(sum, update_) : sum, update_);
+    const bool is_wide = is_wide_sum(sum);
+    send(t, to, is_wide ? rounded_sum(sum, update_) : c_.pipeline.schedule->asynchronous ? copy_of(sum, update_) : sum, update_);
   }
   sums_to_send_.clear();
 }
@@ -128,8 +129,7 @@ BufferIndex RoleBuilder::receive(TensorId t, std::uint16_t body) {
   const Key key{t, -1, Format::Plain, false};
   auto layout = c_.sharding.layout(t);
   if (summed) layout[c_.time_axis] = {};
-  const auto described = describe(t, layout, where);
-  const auto b = new_buffer(summed ? retyped(described, sum_type(described.dtype)) : described, &key);
+  const auto b = new_buffer(describe(t, layout, where), &key);
   if (summed) accumulators_[t] = b;
   role_.buffers[b].category = g_[t].role == graph::TensorRole::Gradient ? MemoryCategory::Gradients : MemoryCategory::Activations;
   auto receive = instruction(InstructionKind::Receive, t, where, {}, {b});

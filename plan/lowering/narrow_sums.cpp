@@ -38,7 +38,9 @@ bool RoleBuilder::reads_sums(Use use) const {
 BufferIndex RoleBuilder::rounded_sum(BufferIndex sum, std::uint16_t body) {
   const auto [at, fresh] = rounded_sums_.try_emplace({sum, body}, kNoBuffer);
   if (!fresh) return at->second;
-  return at->second = narrowed(sum, body, When::Always);
+  at->second = narrowed(sum, body, When::Always);
+  role_.buffers[at->second].lifetime = lifetime_in(body);
+  return at->second;
 }
 
 /// What has more bits than it is sent in: f32 sums of what micro-batches computed in 16 bits, which are sent as that is, and gradients of
