@@ -448,7 +448,8 @@ plan::Plan JobSetup::to_write(plan::Plan plan) const {
 
 nlohmann::ordered_json JobSetup::heading(const ModelOptions& model, const predict::Assessment* answer) const {
   const auto& framework = answer == nullptr ? predictor().framework() : *costmodel::find_framework(answer->framework);
-  const auto grounds = predict::frameworks::grounds_of(framework, answer == nullptr ? platform_ : platform_for(answer->plan));
+  const auto& used = answer == nullptr ? platform_ : platform_for(answer->plan);
+  const auto grounds = predict::frameworks::grounds_of(framework, used);
   nlohmann::ordered_json evidence{{"rests_on", grounds.sentence}, {"published_times", grounds.times}};
   if (grounds.times > 0) evidence["median_error"] = grounds.median_error;
   nlohmann::ordered_json heading{{"schema", 1},
@@ -458,7 +459,7 @@ nlohmann::ordered_json JobSetup::heading(const ModelOptions& model, const predic
                                  {"dtype", model.dtype},
                                  {"framework", framework.name},
                                  {"framework_evidence", evidence},
-                                 {"price_basis", costmodel::price_basis(platform_)}};
+                                 {"price_basis", costmodel::price_basis(used)}};
   if (!input_.left_out.empty()) heading["input_is"] = input_.left_out;
   return heading;
 }

@@ -64,6 +64,7 @@ TEST_CASE("devices that a plan leaves idle neither refuse it nor say what is kno
     const auto both = rehearse(job + where);
     CHECK(step_of(result_of(both)) == step_of(alone));
     CHECK(result_of(both).at("framework_evidence") == alone.at("framework_evidence"));
+    CHECK(result_of(both).at("price_basis") == alone.at("price_basis"));
     CHECK_THAT(both.err, contains("8 V100-SXM2-16GB are idle"));
   }
   check_failure(rehearse(job + files.turned + " --plan dp=8"), 3, {"V100-SXM2-16GB", "bf16"});
