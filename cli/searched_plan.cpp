@@ -8,6 +8,7 @@
 #include "cli/platform_options.hpp"
 #include "cli/step_prediction.hpp"
 #include "plan/plan.hpp"
+#include "platforms/catalog.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -21,12 +22,36 @@ ModelOptions searched_as(const RunOptions& o) {
   return model;
 }
 
-std::string found_by_first(const RunOptions& o, const exec::Communicator& world, const Terminal& terminal) {
+/// The machine's file, if there is one, is of what computes here, and has a device for each rank.
+void require_machine_for(const RunOptions& o, const exec::ComputeDevice& device, int ranks, const Terminal& terminal) {
+  if (o.machine.empty()) return;
+  const auto text = of_another_machine(o.machine, device.is_host() ? "" : device.name());
+  if (!text.empty()) terminal.warn(text);
+  const int devices = platforms::device_count(platforms::load(o.machine));
+  if (ranks > devices)
+    throw Refusal("--plan auto: " + std::to_string(ranks) + " ranks were started, and " + o.machine + " has " + std::to_string(devices) +
+                  " devices: calibrate with as many ranks (mpirun -n " + std::to_string(ranks) + " rehearse calibrate), or give a plan");
+}
+
+plan::Plan found(const JobSetup& setup, int ranks, const Terminal& terminal) {
+  const auto progress = terminal.progress("searching for a plan");
+  try {
+    return best_plan(setup, kSecondsToSearch, ranks, *progress);
+  } catch (const Refusal&) {
+    if (!progress->stop_requested()) throw;
+    throw Error(ExitStatus::Interrupted, "interrupted while a plan was searched: nothing was trained");
+  }
+}
+
+std::string found_by_first(const RunOptions& o, const exec::ComputeDevice& device, const exec::Communicator& world,
+                           const Terminal& terminal) {
   const double begin = exec::now_seconds();
+  require_machine_for(o, device, world.size(), terminal);
   auto place = place_of_ranks(o.machine, world.size(), exec::threads_per_rank(world));
   place.devices = world.size();
   const JobSetup setup(searched_as(o), place);
-  const auto plan = best_plan(setup, kSecondsToSearch, world.size(), *terminal.progress("searching for a plan"));
+  for (const auto& warning : setup.warnings()) terminal.warn(warning);
+  const auto plan = found(setup, world.size(), terminal);
   const auto milliseconds = std::to_string(std::llround(1e3 * (exec::now_seconds() - begin)));
   terminal.say(
       "plan " + plan::to_text(plan) + ": the quickest that was found for " + std::to_string(world.size()) +
@@ -41,7 +66,7 @@ plan::Plan searched_plan(const RunOptions& o, const exec::ComputeDevice& device,
   if (o.machine.empty() && !device.is_host())
     throw Refusal("--plan auto searches on the machine that --machine names, and this training runs on " + device.name() +
                   ": measure it with `rehearse calibrate -o FILE`, and give --machine FILE, or give a plan");
-  return plan::parse_plan(world.broadcast(world.rank() == 0 ? found_by_first(o, world, terminal) : ""));
+  return plan::parse_plan(world.broadcast(world.rank() == 0 ? found_by_first(o, device, world, terminal) : ""));
 }
 
 }  // namespace rehearsal::cli
