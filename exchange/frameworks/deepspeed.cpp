@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/join.hpp"
+#include "base/short_number.hpp"
 #include "exchange/frameworks/export_rules.hpp"
 
 namespace rehearsal::exchange {
@@ -113,7 +114,7 @@ void deepspeed_optimizer(const TrainingJob& job, Sheet& sheet) {
     return sheet.refuse("optimizer", "ours of the name " + job.optimizer.name + " is none of its optimizers",
                         "use " + joined(kDeepSpeedOptimizers, ", ", &DeepSpeedOptimizer::ours));
   const auto param = [&](const std::string& name, const std::string& value) { sheet.set("optimizer.params." + name, value); };
-  const auto value = [&](std::string_view name) { return digits(job.optimizer_value(name)); };
+  const auto value = [&](std::string_view name) { return shortest_number(job.optimizer_value(name)); };
   if (is_one_bit_adam(job) && row->ours != "adamw")
     return sheet.refuse("optimizer", "its 1-bit Adam takes weight decay apart from gradients, as adamw does", "use --optimizer adamw");
   sheet.set("optimizer.type", quoted(is_one_bit_adam(job) ? "OneBitAdam" : std::string(row->type)));
@@ -129,7 +130,7 @@ void deepspeed_optimizer(const TrainingJob& job, Sheet& sheet) {
   if (row->ours == "adam") param("adam_w_mode", "false");
 }
 
-void deepspeed_clip(const TrainingJob& job, Sheet& sheet) { sheet.set("gradient_clipping", digits(job.clip_norm)); }
+void deepspeed_clip(const TrainingJob& job, Sheet& sheet) { sheet.set("gradient_clipping", shortest_number(job.clip_norm)); }
 
 void deepspeed_scale(const TrainingJob& job, Sheet& sheet) {
   if (job.loss_scale.empty()) return;

@@ -5,7 +5,6 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "base/names.hpp"
-#include "base/short_number.hpp"
 #include "plan/batch_shares.hpp"
 #include "plan/plan_keys.hpp"
 #include "plan/schedules/model_chunks.hpp"
@@ -16,8 +15,6 @@ double TrainingJob::optimizer_value(std::string_view name) const {
   const auto found = optimizer.values.find(std::string(name));
   return found == optimizer.values.end() ? 0 : found->second;
 }
-
-std::string digits(double value) { return shortest_number(value); }
 
 std::string nested_json(const Sheet& sheet) {
   nlohmann::ordered_json document = nlohmann::ordered_json::object();

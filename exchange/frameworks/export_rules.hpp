@@ -14,8 +14,6 @@ namespace rehearsal::exchange {
 [[nodiscard]] FrameworkRow deepspeed_row();
 [[nodiscard]] FrameworkRow fsdp2_row();
 
-/// A number in the fewest digits that mean it.
-[[nodiscard]] std::string digits(double);
 /// "key: value" of nested objects from dotted keys, in the order given. Values are written as they are.
 [[nodiscard]] std::string nested_json(const Sheet&);
 

@@ -2,6 +2,7 @@
 // commands/launch.py, parallelism_config.py; https://github.com/huggingface/accelerate).
 #include <array>
 
+#include "base/short_number.hpp"
 #include "exchange/frameworks/export_rules.hpp"
 
 namespace rehearsal::exchange {
@@ -75,12 +76,12 @@ void fsdp2_dtype(const TrainingJob& job, Sheet& sheet) {
 
 void fsdp2_optimizer(const TrainingJob& job, Sheet& sheet) {
   std::string line = "optimizer: " + job.optimizer.name;
-  for (const auto& [name, value] : job.optimizer.values) line += " " + name + "=" + digits(value);
+  for (const auto& [name, value] : job.optimizer.values) line += " " + name + "=" + shortest_number(value);
   sheet.note(line);
 }
 
 void fsdp2_clip(const TrainingJob& job, Sheet& sheet) {
-  if (job.clip_norm > 0) sheet.note("accelerator.clip_grad_norm_: " + digits(job.clip_norm));
+  if (job.clip_norm > 0) sheet.note("accelerator.clip_grad_norm_: " + shortest_number(job.clip_norm));
 }
 
 void fsdp2_scale(const TrainingJob& job, Sheet& sheet) {

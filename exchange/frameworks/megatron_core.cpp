@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/join.hpp"
+#include "base/short_number.hpp"
 #include "exchange/frameworks/export_rules.hpp"
 #include "exchange/frameworks/megatron_model.hpp"
 #include "plan/schedules/model_chunks.hpp"
@@ -150,15 +151,15 @@ void megatron_optimizer(const TrainingJob& job, Sheet& sheet) {
     return sheet.refuse("optimizer", "its sgd has no nesterov", "use --nesterov off");
   if (name != "adam" && name != "adamw" && name != "sgd") return sheet.refuse("optimizer", "it has no " + name, "use adam, adamw or sgd");
   sheet.set("--optimizer", name == "sgd" ? "sgd" : "adam");
-  sheet.set("--lr", digits(job.optimizer_value("lr")));
-  sheet.set("--weight-decay", digits(job.optimizer_value("weight_decay")));
-  if (name == "sgd") return sheet.set("--sgd-momentum", digits(job.optimizer_value("momentum")));
-  sheet.set("--adam-beta1", digits(job.optimizer_value("beta1")));
-  sheet.set("--adam-beta2", digits(job.optimizer_value("beta2")));
-  sheet.set("--adam-eps", digits(job.optimizer_value("eps")));
+  sheet.set("--lr", shortest_number(job.optimizer_value("lr")));
+  sheet.set("--weight-decay", shortest_number(job.optimizer_value("weight_decay")));
+  if (name == "sgd") return sheet.set("--sgd-momentum", shortest_number(job.optimizer_value("momentum")));
+  sheet.set("--adam-beta1", shortest_number(job.optimizer_value("beta1")));
+  sheet.set("--adam-beta2", shortest_number(job.optimizer_value("beta2")));
+  sheet.set("--adam-eps", shortest_number(job.optimizer_value("eps")));
 }
 
-void megatron_clip(const TrainingJob& job, Sheet& sheet) { sheet.set("--clip-grad", digits(job.clip_norm)); }
+void megatron_clip(const TrainingJob& job, Sheet& sheet) { sheet.set("--clip-grad", shortest_number(job.clip_norm)); }
 
 void megatron_scale(const TrainingJob& job, Sheet& sheet) {
   if (job.loss_scale.empty()) return;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/short_number.hpp"
 #include "exchange/frameworks/export_rules.hpp"
 #include "exchange/frameworks/zoo_reference.hpp"
 
@@ -62,7 +63,7 @@ void style_flags(const ZooChoice& choice, Sheet& sheet) {
   if (choice.row->name == "gpt") return sheet.set("--position-embedding-type", "learned_absolute");
   sheet.set("--position-embedding-type", "rope");
   sheet.set("--rotary-base", std::to_string(of(choice, "theta")));
-  if (of(choice, "rotary") != 100) sheet.set("--rotary-percent", digits(static_cast<double>(of(choice, "rotary")) / 100));
+  if (of(choice, "rotary") != 100) sheet.set("--rotary-percent", shortest_number(static_cast<double>(of(choice, "rotary")) / 100));
   sheet.set("--normalization", "RMSNorm");
   sheet.set("--swiglu", "");
   sheet.set("--disable-bias-linear", "");
@@ -130,7 +131,7 @@ void capacity_flag(const std::string& model, const ZooChoice& choice, Sheet& she
   const auto capacity = of(choice, "capacity"), experts = of(choice, "experts");
   const bool said = model.find("capacity=") != std::string::npos;
   if ((model.starts_with("hf:") && !said) || capacity * of(choice, "top_k") >= kShareInFull * experts) return;
-  sheet.set("--moe-expert-capacity-factor", digits(static_cast<double>(capacity) / kShareInFull));
+  sheet.set("--moe-expert-capacity-factor", shortest_number(static_cast<double>(capacity) / kShareInFull));
 }
 
 }  // namespace

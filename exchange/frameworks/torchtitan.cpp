@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/join.hpp"
+#include "base/short_number.hpp"
 #include "exchange/frameworks/export_rules.hpp"
 #include "exchange/frameworks/torchtitan_names.hpp"
 #include "exchange/frameworks/zoo_reference.hpp"
@@ -121,7 +122,7 @@ void titan_dtype(const TrainingJob& job, Sheet& sheet) {
 void titan_optimizer(const TrainingJob& job, Sheet& sheet) {
   const bool decoupled = job.optimizer.name == "adamw";
   if (!decoupled && job.optimizer.name != "adam") return sheet.refuse("optimizer", "it has no " + job.optimizer.name, "use adam or adamw");
-  const auto value = [&](std::string_view name) { return digits(job.optimizer_value(name)); };
+  const auto value = [&](std::string_view name) { return shortest_number(job.optimizer_value(name)); };
   sheet.set("config.optimizer.param_groups", std::string("[ParamGroupConfig(pattern=\".*\", optimizer_name=\"") +
                                                  (decoupled ? "AdamW" : "Adam") + "\", optimizer_kwargs={\"lr\": " + value("lr") +
                                                  ", \"betas\": (" + value("beta1") + ", " + value("beta2") + "), \"eps\": " + value("eps") +
@@ -130,7 +131,7 @@ void titan_optimizer(const TrainingJob& job, Sheet& sheet) {
 
 /// It always clips: by a norm that none exceeds where the training does not.
 void titan_clip(const TrainingJob& job, Sheet& sheet) {
-  sheet.set("config.training.max_norm", job.clip_norm > 0 ? digits(job.clip_norm) : "float(\"inf\")");
+  sheet.set("config.training.max_norm", job.clip_norm > 0 ? shortest_number(job.clip_norm) : "float(\"inf\")");
 }
 
 void titan_scale(const TrainingJob& job, Sheet& sheet) {
