@@ -334,7 +334,7 @@ std::unique_ptr<predict::Predictor> JobSetup::predictor_as(const costmodel::Fram
   auto recipe = predict::frameworks::parse_recipe("--recipe", o.recipe);
   recipe.expert_load = predict::frameworks::ExpertLoad::parse("--imbalance", o.imbalance);
   take_hyperparameters(recipe, optimizer_of(model));
-  require_effect(recipe, graph, platform_);
+  require_effect(recipe, graph);
   require_known_training(model, graph);
   return predict::frameworks::framework_predictor({std::move(graph), model.dtype, model.optimizer, std::move(recipe)}, platform_, framework,
                                                   site_for(o.machine, platform_, framework));

@@ -315,6 +315,7 @@ std::unique_ptr<Predictor> framework_predictor(TrainingRequest training, const p
   return placed_predictor(platform, [training = std::move(training), &profile, site = std::move(site)](const platforms::Platform& part,
                                                                                                        const platforms::NodeOrder&) {
     if (const auto* row = find_arithmetic(training.precision)) require_peaks(part, row->peak);
+    require_devices(training.recipe, part);
     return std::make_unique<FrameworkPredictor>(training, part, profile, site);
   });
 }

@@ -175,15 +175,18 @@ std::optional<bool> dispatches_by_node(std::string_view dispatcher) {
   return known ? std::optional(std::ranges::find(kDispatchers, *known, &DispatcherRow::name)->by_node) : std::nullopt;
 }
 
-void require_effect(const Recipe& recipe, const graph::Graph& model, const platforms::Platform& platform) {
-  const bool frozen = std::ranges::any_of(model.tensors(), [](const graph::Tensor& t) { return t.role == graph::TensorRole::Frozen; });
-  if (recipe.frozen_bytes > 0 && !frozen)
-    throw Refusal("--recipe frozen: every weight of the model is trained; say with --lora or --freeze which are not");
-  if (recipe.longest_document > 0 || recipe.parallel_blocks) require_attention(recipe, model);
+void require_devices(const Recipe& recipe, const platforms::Platform& platform) {
   if (recipe.power_limit > 0) require_drawn(recipe.power_limit, platform);
   for (const auto& group : platform.nodes)
     if (recipe.captured.value_or(false) && group.device.kind != platforms::DeviceKind::Gpu)
       throw Refusal("--recipe cuda_graph: " + group.device.name + " is no GPU; leave it out");
+}
+
+void require_effect(const Recipe& recipe, const graph::Graph& model) {
+  const bool frozen = std::ranges::any_of(model.tensors(), [](const graph::Tensor& t) { return t.role == graph::TensorRole::Frozen; });
+  if (recipe.frozen_bytes > 0 && !frozen)
+    throw Refusal("--recipe frozen: every weight of the model is trained; say with --lora or --freeze which are not");
+  if (recipe.longest_document > 0 || recipe.parallel_blocks) require_attention(recipe, model);
   if (router_of(model) != nullptr) return;
   if (recipe.expert_overlap) throw Refusal("--recipe expert_overlap: the model has no experts");
   if (recipe.fused_experts) throw Refusal("--recipe fused_experts: the model has no experts");

@@ -29,9 +29,11 @@ struct RecipeRow {
 /// the recipe leaves out a momentum that they give.
 void take_hyperparameters(Recipe&, const graph::OptimizerSettings&);
 
-/// Throws Refusal naming a choice that means nothing for the model (weights that are not trained where all are, experts or attention where
-/// there are none, documents longer than a sequence) or for a device of the platform (a limit of power beyond what it draws).
-void require_effect(const Recipe&, const graph::Graph& model, const platforms::Platform&);
+/// Throws Refusal naming a choice that means nothing for the model: weights that are not trained where all are, experts or attention where
+/// there are none, documents longer than a sequence.
+void require_effect(const Recipe&, const graph::Graph& model);
+/// Throws Refusal naming a choice that devices of the platform cannot keep: a limit of power beyond what they draw, graphs of what is no GPU.
+void require_devices(const Recipe&, const platforms::Platform&);
 
 /// A sentence for each choice of the job's recipe that changes nothing of its plan. `fused_attention`: it is one kernel, which knows where
 /// documents end.
