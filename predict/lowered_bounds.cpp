@@ -309,8 +309,10 @@ LoweredBounds::PassCost LoweredBounds::measured(const plan::Program& program, co
     const auto costs = cost_of(program, job_.training, device.model, device.threads);
     const auto slowest = slowest_role(program, costs);
     pass.by_kind.emplace_back(kernel_seconds(program.roles[slowest], costs.roles[slowest]));
+    double update = 0;
     for_kernels(program.roles[slowest], costs.roles[slowest], updates,
-                [&](const plan::Body&, const plan::Instruction&, double seconds) { pass.update += seconds; });
+                [&](const plan::Body&, const plan::Instruction&, double seconds) { update += seconds; });
+    pass.update = pass.by_kind.size() == 1 ? update : std::min(pass.update, update);
   }
   pass.kernels = std::ranges::min(pass.by_kind);
   const auto& role = program.roles.front();

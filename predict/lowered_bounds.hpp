@@ -1,6 +1,7 @@
 #pragma once
 // What no step of our own execution falls below, found without lowering every plan: plans that split the layers alike run the same kernels,
-// however many replicas and stages they have, whatever is sharded, recomputed or in which order stages work. On devices of one kind the
+// however many replicas and stages they have, whatever is sharded, recomputed or in which order stages work (but that updates read 16-bit
+// gradients of one micro-batch as they are, and sums of several in f32). On devices of one kind the
 // update counts, too, and where processors move messages themselves, sums of gradients and exchanges.
 
 #include <map>

@@ -28,7 +28,7 @@ struct KernelSums {
 plan::StageSpeed speed_of_operators(const Workload& job, const costmodel::CostModel& model) {
   const auto& g = job.training.graph;
   auto whole = plan::shard(job.training, job.dims, {});
-  plan::fuse_attention(job.training, whole);
+  if (job.backend.fuses_attention()) plan::fuse_attention(job.training, whole);
   KernelSums products, others;
   Seconds launches;
   double kernels = 0;

@@ -57,7 +57,7 @@ class SpeedSetting {
   graph::TrainingGraph training_;
   std::shared_ptr<const graph::LogicalDims> dims_;
   platforms::Platform platform_;
-  plan::TableBackend backend_;
+  plan::TableBackend backend_{true};  // attention is one kernel
 };
 
 /// [8, 4, 4] through a view and a few products: launches are most of what each kernel takes.
