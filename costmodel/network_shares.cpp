@@ -38,7 +38,8 @@ NetworkShares::NetworkShares(const platforms::Platform& platform, std::span<cons
   if ((!row.has_links && !row.has_cables) || nodes_.size() < 2) return;
   fabric_.emplace(platform);
   crosses_switches_ = !row.cards_are_links;
-  for (const auto kind : kinds) links_at_a_time_ = std::max(links_at_a_time_, platforms::links_at_a_time(platform, platform.nodes[kind]));
+  const auto links = [&](std::size_t kind) { return platforms::links_at_a_time(platform, platform.nodes[kind]); };
+  links_at_a_time_ = links(std::ranges::min(kinds, {}, links));  // the ring is as quick as its slowest node
 }
 
 int NetworkShares::known(int nodes) const { return std::min(nodes, static_cast<int>(nodes_.size())); }

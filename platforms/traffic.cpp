@@ -23,7 +23,9 @@ Path Traffic::slowest() const {
 
 double links_at_a_time(const Platform& platform, const NodeGroup& node) {
   if (!topology_row(platform.topology.kind).cards_are_links) return 1;
-  return std::max(1.0, *node.nic.bandwidth / *platform.topology.bandwidth * node.nic.count);
+  double neighbours = 0;  // two along a dimension, of two nodes each other
+  for (const auto size : platform.topology.parameters.at("dims")) neighbours += static_cast<double>(std::min<std::int64_t>(size - 1, 2));
+  return std::max(1.0, std::min(neighbours, *node.nic.bandwidth / *platform.topology.bandwidth * node.nic.count));
 }
 
 }  // namespace rehearsal::platforms

@@ -24,7 +24,8 @@ class Traffic {
   std::unordered_map<std::uint32_t, double> messages_;
 };
 
-/// Links between nodes that collectives go round on at a time: several where a node's cards are its links, else one.
+/// Links between nodes that collectives go round on at a time: several where a node's cards are its links, but no
+/// more than it has neighbours; else one.
 [[nodiscard]] double links_at_a_time(const Platform&, const NodeGroup&);
 
 }  // namespace rehearsal::platforms
